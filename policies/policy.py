@@ -1,0 +1,64 @@
+"""The protocol of a policy: given the task, the plan and one piece of feedback, write a candidate."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.results import Build, Profile, Record, Verdict
+
+Phase = Literal["write", "repair", "optimise"]
+
+
+@dataclass(frozen=True)
+class TurnRecord:
+    """An earlier turn, as the policy may see it."""
+
+    turn: int
+    phase: Phase
+    candidate: str
+    """Source text; empty when the answer held none."""
+    build: Build | None = None
+    verdict: Verdict | None = None
+    profile: Profile | None = None
+    policy_state: dict[str, Any] = field(default_factory=dict)
+    """What the policy itself noted with that answer (JSON values only)."""
+
+
+@dataclass(frozen=True)
+class PolicyRequest:
+    task_source: str
+    plan: Plan
+    target: str
+    warp_size: int
+    turn: int
+    phase: Phase
+    feedback: str = ""
+    """One critical thing first; empty in the first turn."""
+    history: tuple[TurnRecord, ...] = ()
+    seed: int = 0
+
+
+class PolicyAnswer(Record):
+    """One raw answer. `text` is what the extractor reads; everything else goes to the trace."""
+
+    text: str
+    refusal: str = ""
+    """Set when the policy cannot write a candidate: what it lacks, as `no family for aten.fft`."""
+    model: str = ""
+    messages: tuple[dict[str, Any], ...] = ()
+    sampling: dict[str, Any] = {}
+    finish_reason: str = "stop"
+    usage: dict[str, int] = {}
+    prompt_token_ids: tuple[int, ...] | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    latency_s: float = 0.0
+    policy_state: dict[str, Any] = {}
+
+
+class Policy(Protocol):
+    """Raises PolicyUnavailable where no answer can be had at all."""
+
+    name: str
+
+    def propose(self, request: PolicyRequest) -> PolicyAnswer: ...

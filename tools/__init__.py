@@ -1,0 +1,1 @@
+"""Compilers, sandbox, verifier, profiler and targets. Knows nothing of models or graphs."""

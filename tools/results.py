@@ -1,0 +1,231 @@
+"""What compile, test and profile return: frozen, validated, the same on disk and between processes.
+
+A candidate's failure is one of these values. Our own failure is an exception (`musaagent.errors`).
+"""
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class Record(BaseModel):
+    """Base of all result types: immutable, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class Status(StrEnum):
+    """The one outcome of a verdict."""
+
+    PASSED = "passed"
+    """Compiled, ran, legal, and every trial agreed with the reference."""
+    EXTRACTION_ERROR = "extraction_error"
+    """The policy's answer holds no candidate that can be read."""
+    COMPILE_ERROR = "compile_error"
+    """A compiler, or the target's list of unsupported constructs, refused the source."""
+    RUNTIME_ERROR = "runtime_error"
+    """The candidate raised, crashed, made an invalid launch, or a checked run found a fault."""
+    MISMATCH = "mismatch"
+    """It ran and the values are wrong; `Verdict.kind` says how."""
+    ILLEGAL = "illegal"
+    """It did not do the work itself, or changed what it must not change."""
+    TIMEOUT = "timeout"
+    """It was still running at the time limit."""
+    OOM = "oom"
+    """It asked for more memory than the limit."""
+    INFRA_ERROR = "infra_error"
+    """Our failure; never charged to the candidate."""
+
+
+class MismatchKind(StrEnum):
+    """How the values of a `mismatch` are wrong."""
+
+    SHAPE = "shape"
+    DTYPE = "dtype"
+    NONFINITE = "nonfinite"
+    NUMERIC = "numeric"
+
+
+class Diagnostic(Record):
+    """One compiler message, in the candidate's own coordinates."""
+
+    tool: str
+    """`g++`, `nvcc`, `ld`, `host` (our list of unsupported constructs), `mcc`."""
+    severity: Literal["error", "warning"]
+    message: str
+    source: str = ""
+    """Which text: `cpp_sources[0]`, `cuda_sources[0]`, `candidate.py`."""
+    line: int = 0
+    """1-based line in that text, 0 where unknown."""
+    column: int = 0
+    text: str = ""
+    """The source line itself."""
+    notes: tuple[str, ...] = ()
+    construct: str | None = None
+    """Set where the target cannot run a construct: its name, as `inline PTX` or `wmma`."""
+
+
+class KernelResources(Record):
+    """What ptxas says of one kernel."""
+
+    kernel: str
+    arch: str
+    registers: int
+    spill_store_bytes: int
+    spill_load_bytes: int
+    static_shared_bytes: int
+    stack_bytes: int
+
+
+class Build(Record):
+    """One compile: of every `load_inline` call that the candidate made."""
+
+    ok: bool
+    diagnostics: tuple[Diagnostic, ...] = ()
+    level: str = ""
+    """Which headers built it: `thin` or `full` (the slowest level of several libraries)."""
+    cached: bool = False
+    seconds: float = 0.0
+    """Wall time of the build."""
+    compiler_seconds: float = 0.0
+    """Part of it that was spent in compiler and linker processes (0 when cached)."""
+    libraries: tuple[str, ...] = ()
+    """Paths of the built libraries."""
+    resources: tuple[KernelResources, ...] = ()
+    real_compile: str = ""
+    """What the real compile for sm_90 came to: `nvcc 13.0, sm_90`, or why there is none."""
+    log_tail: str = ""
+    flags: tuple[str, ...] = ()
+
+
+class FindingKind(StrEnum):
+    """What a checked run on the host target can find."""
+
+    OUT_OF_BOUNDS = "out_of_bounds"
+    RACE = "race"
+    UNINITIALISED_READ = "uninitialised_read"
+    DIVERGENT_BARRIER = "divergent_barrier"
+    DEADLOCK = "deadlock"
+    INVALID_LAUNCH = "invalid_launch"
+    UNDEFINED_SHUFFLE = "undefined_shuffle"
+    PARTIAL_WARP = "partial_warp"
+    """A warp operation whose mask names lanes that never arrive. A remark: it does not decide."""
+    TRAP = "trap"
+    """`__trap()`, a failed device `assert`, or a stack overflow."""
+
+
+class Finding(Record):
+    """One fault seen in a checked run, with its place."""
+
+    kind: FindingKind
+    kernel: str
+    message: str
+    block: tuple[int, int, int] | None = None
+    thread: tuple[int, int, int] | None = None
+    source: str = ""
+    line: int = 0
+
+
+class Launch(Record):
+    """One kernel launch, merged with its equals."""
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    shared_bytes: int
+    count: int = 1
+    global_read_bytes: int = 0
+    """Bytes that the kernel's loads asked of global memory (checked runs only)."""
+    global_write_bytes: int = 0
+
+
+class ErrorSample(Record):
+    index: tuple[int, ...]
+    expected: float
+    got: float
+
+
+class OutputError(Record):
+    """How one output differs from the float64 (or native) reference."""
+
+    output: str
+    """`output 0`, or `buffer bn.running_mean`."""
+    max_abs: float
+    max_rel: float
+    mean_abs: float
+    tolerance_abs: float
+    """Largest error that would still have passed at the worst element."""
+    bad_fraction: float
+    samples: tuple[ErrorSample, ...] = ()
+    pattern: str = ""
+    """Where the wrong elements lie, in words, as `only the last 3 columns`."""
+
+
+class Tolerance(Record):
+    """What counted as equal: |got - expected| <= atol + rtol * |expected|, scaled as stated."""
+
+    dtype: str
+    atol: float
+    rtol: float
+    rule: str
+
+
+class Trial(Record):
+    """One seed on one set of shapes."""
+
+    name: str
+    passed: bool
+    worst: float = 0.0
+    """Largest |error| / allowed error over all outputs; below 1 passes."""
+
+
+class Verdict(Record):
+    """The result of test. `flags` are remarks that never decide alone."""
+
+    status: Status
+    target: str
+    kind: MismatchKind | None = None
+    message: str = ""
+    """One line: what is wrong and where; empty when passed."""
+    details: str = ""
+    """More lines for the next prompt or a person: traceback, expected and got."""
+    build: Build | None = None
+    trials: tuple[Trial, ...] = ()
+    errors: tuple[OutputError, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    checked: bool = False
+    """Whether the watched run (every load and store) was made."""
+    tolerances: tuple[Tolerance, ...] = ()
+    shapes: tuple[str, ...] = ()
+    """Input shapes that ran, as `float32[64, 1000]`."""
+    launches: tuple[Launch, ...] = ()
+    reference: str = ""
+    """What the outputs were compared with: `float64` or the reference's own dtype, and why."""
+    flags: tuple[str, ...] = ()
+    seconds: float = 0.0
+    phase_seconds: dict[str, float] = {}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if (self.status is Status.MISMATCH) != (self.kind is not None):
+            raise ValueError("kind belongs to status mismatch, and only there")
+        if self.status is Status.PASSED and not (self.trials and all(t.passed for t in self.trials)):
+            raise ValueError("passed needs at least one trial, and all of them passed")
+        if self.status is Status.COMPILE_ERROR and (self.build is None or self.build.ok):
+            raise ValueError("compile_error needs the failed build")
+        return self
+
+
+class Profile(Record):
+    """What profile found. On host it is structure and traffic, never time."""
+
+    target: str
+    engine: str
+    """How it was measured, in words, as `host checked run + ptxas sm_90`."""
+    launches: tuple[Launch, ...] = ()
+    resources: tuple[KernelResources, ...] = ()
+    bound: Literal["memory", "compute", "latency", "launch", "tail", "unknown"] = "unknown"
+    counters: dict[str, float] = {}
+    suggestion: str = ""
+    """One thing to try next; empty when the goal is met."""

@@ -1,0 +1,64 @@
+"""The protocol that every target fulfils, and the values that go in."""
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.results import Build, Profile, Verdict
+from musaagent.tools.task import Task
+
+TargetName = Literal["host", "cuda", "musa"]
+
+
+@dataclass(frozen=True)
+class Capability:
+    """One thing that a target needs, and whether this machine has it."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    required: bool = True
+
+
+@dataclass(frozen=True)
+class VerifyOptions:
+    seed: int | None = None
+    """Base of all random draws; None draws a secret one."""
+    trials: int = 5
+    check: bool = False
+    """Also make the watched run on small shapes."""
+    warp_size: Literal[32, 128] = 32
+    timeout_s: float = 60.0
+    """Wall limit of one candidate run, building not counted."""
+    memory_mb: int = 8192
+    atol: float | None = None
+    rtol: float | None = None
+    tags: tuple[str, ...] = field(default=())
+
+
+class Target(Protocol):
+    """Where candidates are built and run. Candidate failures are values, never exceptions."""
+
+    name: TargetName
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        """What this machine has for the target; all required ones must be ok to run."""
+        ...
+
+    def plan(self, task: Task) -> Plan:
+        """Trace and measure the task. Raises TaskError where its own code fails."""
+        ...
+
+    def build(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Build:
+        """Import the candidate and construct ModelNew with every compile served; run nothing."""
+        ...
+
+    def verify(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict: ...
+
+    def profile(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Profile: ...
+
+    def close(self) -> None:
+        """Stop worker processes."""
+        ...

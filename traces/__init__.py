@@ -1,0 +1,1 @@
+"""The record: schema, store, rewards, exports, reports. Knows result types only."""
