@@ -4,9 +4,25 @@ One node for each ATen call that the reference makes, before decomposition (`ate
 `aten.softmax.int`), in execution order, with the metadata of every value.
 """
 
+import math
 from typing import Any
 
+from pydantic import field_validator
+
 from musaagent.tools.results import Record
+
+_NON_FINITE = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+
+def _restore_floats(value: Any) -> Any:
+    """Undo what JSON does to infinities inside untyped arguments (`masked_fill(mask, -inf)`)."""
+    if isinstance(value, str):
+        return _NON_FINITE.get(value, value)
+    if isinstance(value, dict):
+        return {key: _restore_floats(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_restore_floats(item) for item in value]
+    return value
 
 
 class TensorMeta(Record):
@@ -37,6 +53,8 @@ class GraphNode(Record):
     kwargs: dict[str, Any] = {}
     outputs: tuple[TensorMeta, ...] = ()
     """One per tensor result, in order; empty for a result that is no tensor."""
+
+    _floats = field_validator("args", "kwargs", mode="before")(_restore_floats)
 
 
 class OpGraph(Record):

@@ -12,7 +12,10 @@ from pydantic import BaseModel, ConfigDict, model_validator
 class Record(BaseModel):
     """Base of all result types: immutable, and strict about unknown fields."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    # JSON has no NaN or infinity; as strings they survive the way to disk and back.
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings"
+    )
 
 
 class Status(StrEnum):
