@@ -1,7 +1,9 @@
-"""The protocol of a policy: given the task, the plan and one piece of feedback, write a candidate."""
+"""The protocol of a policy: from task, plan and one piece of feedback, write a candidate."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
+
+from pydantic import Field
 
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Build, Profile, Record, Verdict
@@ -46,14 +48,14 @@ class PolicyAnswer(Record):
     """Set when the policy cannot write a candidate: what it lacks, as `no family for aten.fft`."""
     model: str = ""
     messages: tuple[dict[str, Any], ...] = ()
-    sampling: dict[str, Any] = {}
+    sampling: dict[str, Any] = Field(default_factory=dict)
     finish_reason: str = "stop"
-    usage: dict[str, int] = {}
+    usage: dict[str, int] = Field(default_factory=dict)
     prompt_token_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
     logprobs: tuple[float, ...] | None = None
     latency_s: float = 0.0
-    policy_state: dict[str, Any] = {}
+    policy_state: dict[str, Any] = Field(default_factory=dict)
 
 
 class Policy(Protocol):

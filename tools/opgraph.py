@@ -7,7 +7,7 @@ One node for each ATen call that the reference makes, before decomposition (`ate
 import math
 from typing import Any
 
-from pydantic import field_validator
+from pydantic import Field, field_validator
 
 from musaagent.tools.results import Record
 
@@ -50,7 +50,7 @@ class GraphNode(Record):
     """Plain values; a reference to another value is `{"ref": name}`; a dtype, layout, memory
     format or device is `{"dtype": "float32"}`, `{"layout": ...}`, `{"memory_format": ...}`,
     `{"device": ...}`."""
-    kwargs: dict[str, Any] = {}
+    kwargs: dict[str, Any] = Field(default_factory=dict)
     outputs: tuple[TensorMeta, ...] = ()
     """One per tensor result, in order; empty for a result that is no tensor."""
 
@@ -91,7 +91,7 @@ class Plan(Record):
     scaled_graph: OpGraph | None = None
     """Traced at the scaled shapes (equal to `graph` when nothing was scaled)."""
     trace_error: str = ""
-    scaling: dict[str, tuple[int, int]] = {}
+    scaling: dict[str, tuple[int, int]] = Field(default_factory=dict)
     """Size constants that were changed for the CPU run: name -> (own, scaled)."""
     input_shapes: tuple[str, ...] = ()
     scaled_shapes: tuple[str, ...] = ()

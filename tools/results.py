@@ -3,10 +3,14 @@
 A candidate's failure is one of these values. Our own failure is an exception (`musaagent.errors`).
 """
 
+import warnings
 from enum import StrEnum
 from typing import Literal, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+# Every pydantic model still carries a deprecated classmethod of this name; the field may hide it.
+warnings.filterwarnings("ignore", message='Field name "construct" in "Diagnostic"')
 
 
 class Record(BaseModel):
@@ -65,7 +69,7 @@ class Diagnostic(Record):
     text: str = ""
     """The source line itself."""
     notes: tuple[str, ...] = ()
-    construct: str | None = None
+    construct: str | None = None  # type: ignore[assignment]
     """Set where the target cannot run a construct: its name, as `inline PTX` or `wmma`."""
 
 
@@ -207,13 +211,15 @@ class Verdict(Record):
     """What the outputs were compared with: `float64` or the reference's own dtype, and why."""
     flags: tuple[str, ...] = ()
     seconds: float = 0.0
-    phase_seconds: dict[str, float] = {}
+    phase_seconds: dict[str, float] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.status is Status.MISMATCH) != (self.kind is not None):
             raise ValueError("kind belongs to status mismatch, and only there")
-        if self.status is Status.PASSED and not (self.trials and all(t.passed for t in self.trials)):
+        if self.status is Status.PASSED and not (
+            self.trials and all(t.passed for t in self.trials)
+        ):
             raise ValueError("passed needs at least one trial, and all of them passed")
         if self.status is Status.COMPILE_ERROR and (self.build is None or self.build.ok):
             raise ValueError("compile_error needs the failed build")
@@ -229,6 +235,6 @@ class Profile(Record):
     launches: tuple[Launch, ...] = ()
     resources: tuple[KernelResources, ...] = ()
     bound: Literal["memory", "compute", "latency", "launch", "tail", "unknown"] = "unknown"
-    counters: dict[str, float] = {}
+    counters: dict[str, float] = Field(default_factory=dict)
     suggestion: str = ""
     """One thing to try next; empty when the goal is met."""
