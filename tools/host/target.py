@@ -1,0 +1,189 @@
+"""The host target: CUDA and MUSA candidates executed on the CPU, in a sandbox."""
+
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal
+
+from musaagent.errors import InfraError, ToolchainMissing
+from musaagent.tools import reference_session, session
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.host.builder import HostBuilder
+from musaagent.tools.host.locate import locate
+from musaagent.tools.host.profile import host_profile
+from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.jail import JailSpec
+from musaagent.tools.nvcc import RealCompile, real_compile
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.reference_session import ReferenceSession
+from musaagent.tools.results import Build, Profile, Status, Verdict
+from musaagent.tools.session import CandidateSession, RunnerSettings
+from musaagent.tools.target import Capability, TargetName, VerifyOptions
+from musaagent.tools.task import Task
+from musaagent.tools.verifier import build_only, verify
+from musaagent.tools.zygote import Zygote
+
+BUILD_TIMEOUT_S = 180.0
+REFERENCE_MEMORY_MB = 8192
+_PRELOAD = (
+    "torch",
+    "torch.utils.cpp_extension",
+    "torch.utils._python_dispatch",
+    "musaagent.tools.worker_candidate",
+    "musaagent.tools.worker_reference",
+    "musaagent.tools.host.bridge",
+    "musaagent.tools.host.torch_shim",
+)
+
+
+class HostTarget:
+    """Fulfils `musaagent.tools.target.Target`; use as a context manager or call close()."""
+
+    name: TargetName = "host"
+
+    def __init__(self, cache_dir: Path | None = None) -> None:
+        self._builder = HostBuilder(cache_dir)
+        self._zygote = Zygote(_PRELOAD)
+        self._pool = ThreadPoolExecutor(4, thread_name_prefix="host")
+        self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
+        self._lock = threading.Lock()
+        self._references: dict[tuple[str, str], Future[ReferenceSession]] = {}
+        self._plans: dict[str, Plan] = {}
+        self._verdicts: dict[tuple[str, str], Verdict] = {}
+
+    def __enter__(self) -> "HostTarget":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        from musaagent.tools.sandbox import sandbox_kind
+
+        compiler = shutil.which("g++")
+        nvcc = shutil.which("nvcc")
+        sandbox = sandbox_kind()
+        return (
+            Capability("g++", compiler is not None, compiler or "not found", "install g++ 12+"),
+            Capability(
+                "nvcc",
+                nvcc is not None,
+                nvcc or "not found: no real compile for sm_90, no register figures",
+                "install the CUDA toolkit, or NVIDIA's nvcc wheels",
+                required=False,
+            ),
+            Capability("sandbox", sandbox.ok, sandbox.detail, sandbox.remedy, required=False),
+        )
+
+    def warm_up(self) -> None:
+        """Start the fork server and build what every candidate needs (once for each machine)."""
+        if shutil.which("g++") is None:
+            raise ToolchainMissing("g++ is not on the PATH; the host target needs it: install g++")
+        started = self._pool.submit(self._zygote.start)
+        self._builder.runtime_library()
+        self._builder.prepare("fast")
+        started.result()
+
+    # ---- Target
+
+    def plan(self, task: Task) -> Plan:
+        with self._lock:
+            known = self._plans.get(task.hash)
+        if known is None:
+            known = self.reference(task, "run").plan()
+            with self._lock:
+                self._plans[task.hash] = known
+        return known
+
+    def build(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Build:
+        return build_only(self, candidate, options)
+
+    def verify(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
+        verdict = verify(self, task, candidate, options)
+        with self._lock:
+            self._verdicts[(task.hash, candidate.hash)] = verdict
+        return verdict
+
+    def profile(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Profile:
+        with self._lock:
+            verdict = self._verdicts.get((task.hash, candidate.hash))
+        if verdict is None or not verdict.checked:
+            checked = VerifyOptions(**{**vars(options), "check": True})
+            verdict = self.verify(task, candidate, checked)
+        if verdict.status is not Status.PASSED:
+            raise InfraError(f"candidate {candidate.hash} did not pass again: {verdict.message}")
+        return host_profile(self.plan(task), verdict, self.reference(task, "check").shapes)
+
+    def close(self) -> None:
+        with self._lock:
+            references, self._references = list(self._references.values()), {}
+        for future in references:
+            if future.done() and future.exception() is None:
+                future.result().close()
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._zygote.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    # ---- Workbench
+
+    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        return self._pool.submit(call, *args, **kwargs)
+
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        """The task's worker at one scale; started once, shared by all candidates."""
+        key = (task.hash, scale)
+        with self._lock:
+            future = self._references.get(key)
+            mine = future is None
+            if future is None:
+                future = self._references[key] = Future()
+        if mine:
+            try:
+                future.set_result(self._open_reference(task, scale))
+            except BaseException as error:
+                with self._lock:
+                    self._references.pop(key, None)
+                future.set_exception(error)
+        return future.result()
+
+    def _open_reference(self, task: Task, scale: str) -> ReferenceSession:
+        spec = JailSpec(memory_mb=REFERENCE_MEMORY_MB, cpu_s=1200)
+        child = self._zygote.spawn(reference_session.WORKER_ENTRY, spec, name=f"reference {scale}")
+        opened = ReferenceSession(child, task)
+        try:
+            opened.open(scale)
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CandidateSession:
+        mode: Literal["fast", "check"] = "check" if checked else "fast"
+
+        def build(sources: SourceSet) -> Build:
+            return self._builder.build(sources, mode=mode, timeout_s=BUILD_TIMEOUT_S)
+
+        settings = RunnerSettings(
+            runtime_library=str(self._builder.runtime_library()),
+            checked=checked,
+            warp_size=options.warp_size,
+            timeout_s=options.timeout_s,
+        )
+        spec = JailSpec(
+            memory_mb=options.memory_mb,
+            cpu_s=int(options.timeout_s * 4) + 60,
+            read_only=(str(self._builder.cache_dir),),
+        )
+        child = self._zygote.spawn(session.WORKER_ENTRY, spec, name="candidate")
+        return CandidateSession(child, settings, build, locate)
+
+    def real_compile(self, sources: SourceSet) -> RealCompile:
+        return real_compile(sources)
+
+    def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
+        mode: Literal["fast", "check"] = "check" if checked else "fast"
+        return self._builder.build(sources, mode=mode, timeout_s=BUILD_TIMEOUT_S)
+

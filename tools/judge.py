@@ -1,0 +1,173 @@
+"""Judge one answer of the candidate worker against the expected values."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from musaagent.tools import trees
+from musaagent.tools.arrays import value_from_wire
+from musaagent.tools.compare import Value, compare_all
+from musaagent.tools.legality import illegal_operators
+from musaagent.tools.reference_session import Expected
+from musaagent.tools.results import (
+    Finding,
+    FindingKind,
+    MismatchKind,
+    OutputError,
+    Status,
+    Tolerance,
+)
+from musaagent.tools.session import CandidateFailure
+from musaagent.tools.tolerance import ToleranceRule
+
+_REMARKS = frozenset({FindingKind.PARTIAL_WARP, FindingKind.UNDEFINED_SHUFFLE})
+"""Undefined on paper, harmless on much real hardware: reported, never decisive."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What one run showed. `ok` when it is legal and every value is right."""
+
+    kind: MismatchKind | None = None
+    message: str = ""
+    details: str = ""
+    illegal: str = ""
+    errors: tuple[OutputError, ...] = ()
+    tolerances: tuple[Tolerance, ...] = ()
+    worst: float = 0.0
+    reference: str = ""
+    flags: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        return self.kind is None and not self.illegal
+
+    def joined(self, later: "Judgement") -> "Judgement":
+        """The evidence of two good runs: the larger errors of the two are kept."""
+        return later if later.worst >= self.worst else replace(self, reference=later.reference)
+
+
+def decisive(finding: Finding) -> bool:
+    return finding.kind not in _REMARKS
+
+
+def explain(finding: Finding) -> str:
+    """`race in softmax_kernel, block (0,0,0) thread (3,0,0), cuda_sources[0] line 12: ...`."""
+    place = f"{finding.kind.value} in {finding.kernel}"
+    if finding.block is not None:
+        place += f", block {_triple(finding.block)}"
+    if finding.thread is not None:
+        place += f" thread {_triple(finding.thread)}"
+    if finding.line:
+        place += f", {finding.source or 'source'} line {finding.line}"
+    return f"{place}: {finding.message}"
+
+
+def _triple(index: tuple[int, int, int]) -> str:
+    return "({},{},{})".format(*index)
+
+
+def judge_run(
+    answer: dict[str, Any],
+    blobs: list[bytes],
+    expected: Expected,
+    rule: ToleranceRule,
+    *,
+    kernels_ran: int,
+) -> Judgement:
+    """Values first, then legality; an answer that is no answer raises CandidateFailure."""
+    got, buffers = _outputs(answer, blobs)
+    flags = _buffer_flags(buffers, expected, rule)
+    tolerances = tuple({v.dtype: rule.for_dtype(v.dtype) for v in expected.native}.values())
+    base = Judgement(
+        illegal=_illegal(answer, expected, kernels_ran),
+        tolerances=tolerances,
+        reference=expected.reference,
+        flags=flags,
+    )
+    have, want = trees.skeleton(answer["tree"]), trees.skeleton(expected.tree)
+    if have != want:
+        message = f"returns {_nesting(have)}, the reference returns {_nesting(want)}"
+        return replace(base, kind=MismatchKind.SHAPE, message=message, worst=float("inf"))
+    result = compare_all(got, expected.native, expected.exact, rule)
+    return replace(
+        base,
+        kind=result.kind,
+        message=result.message,
+        details=_details(result.errors) if result.kind is not None else "",
+        errors=result.errors,
+        worst=result.worst,
+    )
+
+
+def _outputs(answer: dict[str, Any], blobs: list[bytes]) -> tuple[list[Value], list[Value]]:
+    try:
+        metas, names = answer["tensors"], answer["buffers"]
+        count = len(metas) - len(names)
+        values = [
+            value_from_wire(f"output {i}" if i < count else f"buffer {names[i - count]}", m, b)
+            for i, (m, b) in enumerate(zip(metas, blobs, strict=True))
+        ]
+        trees.skeleton(answer["tree"])
+    except (KeyError, ValueError, TypeError, IndexError) as error:
+        message = f"sent outputs that cannot be read: {error}"
+        raise CandidateFailure(Status.RUNTIME_ERROR, message) from None
+    return values[:count], values[count:]
+
+
+def _illegal(answer: dict[str, Any], expected: Expected, kernels_ran: int) -> str:
+    """The first broken rule in one line; empty when all are kept."""
+    odd = answer.get("odd_types") or []
+    if odd:
+        return f"an output is a {odd[0]}, not a torch.Tensor"
+    operators = illegal_operators(str(name) for name in answer.get("operators") or [])
+    if operators:
+        names = ", ".join(operators[:5])
+        return f"PyTorch did part of the work in forward: {names}"
+    if kernels_ran == 0:
+        return "no kernel of its own ran in forward"
+    changed = [i for i in answer.get("changed_inputs") or [] if i not in expected.changed_inputs]
+    if changed:
+        return f"forward changed input {changed[0]} in place; the reference leaves it alone"
+    return ""
+
+
+def _buffer_flags(
+    buffers: list[Value], expected: Expected, rule: ToleranceRule
+) -> tuple[str, ...]:
+    """Buffers (running statistics) that differ after the call; a remark for now."""
+    flags = []
+    own = {value.name.removeprefix("buffer "): value for value in buffers}
+    for name, want in expected.buffers.items():
+        have = own.get(name)
+        if have is None:
+            flags.append(f"buffer {name} not found in ModelNew")
+        elif compare_all([have], [want], [None], rule).kind is not None:
+            flags.append(f"buffer {name} differs after forward")
+    return tuple(flags)
+
+
+def _nesting(skeleton: Any) -> str:
+    if skeleton == "T":
+        return "one tensor"
+    if isinstance(skeleton, list):
+        return f"{len(skeleton)} values (" + ", ".join(_nesting(s) for s in skeleton[:4]) + ")"
+    if isinstance(skeleton, dict):
+        return f"a dict of {sorted(skeleton)}"
+    return f"the value {skeleton[1]!r}"
+
+
+def _details(errors: tuple[OutputError, ...]) -> str:
+    lines = []
+    for error in errors:
+        if error.bad_fraction == 0:
+            continue
+        lines.append(
+            f"{error.output}: {error.bad_fraction:.2%} wrong, worst |error| {error.max_abs:.4g},"
+            f" mean {error.mean_abs:.4g}"
+        )
+        for sample in error.samples:
+            index = list(sample.index)
+            lines.append(f"  at {index}: expected {sample.expected:.7g}, got {sample.got:.7g}")
+        if error.pattern:
+            lines.append(f"  {error.pattern}")
+    return "\n".join(lines)

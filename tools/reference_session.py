@@ -1,0 +1,125 @@
+"""The parent's side of the reference worker: inputs, weights and expected values of one task."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from musaagent.errors import InfraError, SandboxLost, TaskError
+from musaagent.tools.arrays import value_from_wire
+from musaagent.tools.compare import Value
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.task import Task
+from musaagent.tools.trees import Tree
+from musaagent.tools.wire import WireError
+from musaagent.tools.zygote import Child
+
+WORKER_ENTRY = "musaagent.tools.worker_reference:main"
+PLAN_TIMEOUT_S = 240.0
+RUN_TIMEOUT_S = 120.0
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A tree of values as it goes on to the candidate's process, undecoded."""
+
+    tree: Tree
+    metas: list[dict[str, Any]]
+    blobs: list[bytes]
+    state_names: list[str]
+    """Names of the trailing tensors that are the module's state (construct only)."""
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the reference returned for the inputs drawn last."""
+
+    tree: Tree
+    native: list[Value]
+    exact: list[np.ndarray | None]
+    """float64 values, or None where the float64 run is not to be had."""
+    reference: str
+    buffers: dict[str, Value]
+    changed_inputs: list[int]
+
+
+class ReferenceSession:
+    """One jailed process that holds the task's module at one scale."""
+
+    def __init__(self, child: Child, task: Task) -> None:
+        self.child = child
+        self.task = task
+        self.shapes: tuple[str, ...] = ()
+        self.scaling: dict[str, tuple[int, int]] = {}
+
+    def open(self, scale: str) -> None:
+        """Load the task at `scale`: `own`, `run` or `check`. Raises TaskError."""
+        header = {"op": "open", "source": self.task.source, "name": self.task.name, "scale": scale}
+        answer, _ = self._ask(header, PLAN_TIMEOUT_S)
+        self.shapes = tuple(answer["shapes"])
+        self.scaling = {k: (v[0], v[1]) for k, v in answer["scaling"].items()}
+
+    def plan(self) -> Plan:
+        """Trace and measure the task."""
+        answer, _ = self._ask({"op": "plan"}, PLAN_TIMEOUT_S)
+        return Plan.model_validate(answer["plan"])
+
+    def construct(self, seed: int) -> Sent:
+        """Init inputs and the state of a module that was built with `seed`."""
+        answer, blobs = self._ask({"op": "construct", "seed": seed}, RUN_TIMEOUT_S)
+        return Sent(answer["tree"], answer["tensors"], blobs, answer["state_names"])
+
+    def inputs(self, seed: int) -> Sent:
+        """Inputs of forward, drawn with `seed`."""
+        answer, blobs = self._ask({"op": "inputs", "seed": seed}, RUN_TIMEOUT_S)
+        return Sent(answer["tree"], answer["tensors"], blobs, [])
+
+    def expected(self, seed: int) -> Expected:
+        """Run the reference on the inputs drawn last, in its own dtype and in float64."""
+        answer, blobs = self._ask({"op": "expected", "seed": seed}, RUN_TIMEOUT_S)
+        metas, outputs = answer["tensors"], int(answer["outputs"])
+        values = [
+            value_from_wire(f"output {i}", meta, blob)
+            for i, (meta, blob) in enumerate(zip(metas, blobs, strict=True))
+        ]
+        native, rest = values[:outputs], values[outputs:]
+        exact: list[np.ndarray | None] = [None] * outputs
+        if answer["has_exact"]:
+            exact = [value.array for value in rest[:outputs]]
+            rest = rest[outputs:]
+        names = [f"buffer {name}" for name in answer["buffers"]]
+        buffers = {
+            name.removeprefix("buffer "): Value(name, value.dtype, value.array)
+            for name, value in zip(names, rest, strict=True)
+        }
+        return Expected(
+            answer["tree"], native, exact, answer["reference"], buffers, answer["changed_inputs"]
+        )
+
+    def _ask(self, header: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
+        doing = header["op"]
+        try:
+            self.child.channel.send(header, [])
+            answer, blobs = self.child.channel.recv(timeout_s)
+        except TimeoutError:
+            self.child.kill()
+            raise InfraError(
+                f"{self.task.path}: the reference was still busy after {timeout_s:g} s ({doing})"
+            ) from None
+        except (WireError, OSError, EOFError) as error:
+            self.child.wait(2.0)
+            if self.child.memory_exceeded:
+                raise InfraError(
+                    f"{self.task.path}: the reference needs more memory than the limit ({doing})"
+                ) from None
+            tail = self.child.stderr_tail.strip().splitlines()[-1:]
+            raise SandboxLost(
+                f"{self.task.path}: the reference process was lost ({doing}): {error}"
+                + (f"; {tail[0]}" if tail else "")
+            ) from None
+        if not answer["ok"]:
+            raise TaskError(f"{self.task.path}: {answer['error']}")
+        return answer, blobs
+
+    def close(self) -> None:
+        self.child.kill()

@@ -1,0 +1,65 @@
+"""How close is close enough: per dtype, relative to the output's own size.
+
+An absolute tolerance alone lets an all-zero answer pass wherever outputs are small (a softmax over
+10,000 classes), so the absolute part is scaled by the root mean square of the expected output. The
+reference's own rounding error, seen against its float64 run, is added: no candidate can be asked to
+be closer to the truth than the reference is by luck.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from musaagent.tools.results import Tolerance
+
+# KernelBench's figures: 1e-4 for float32, 1e-2 for half precision. bfloat16 has 8 bits of mantissa,
+# one rounding of the result alone costs up to 3.9e-3.
+_BASE = {
+    "float64": 1e-7,
+    "complex128": 1e-7,
+    "float32": 1e-4,
+    "complex64": 1e-4,
+    "float16": 1e-2,
+    "bfloat16": 2e-2,
+}
+
+REFERENCE_ERROR_FACTOR = 4.0
+"""How many times the reference's own largest error is granted on top."""
+
+
+@dataclass(frozen=True)
+class ToleranceRule:
+    """What the user asked for; None keeps the table."""
+
+    atol: float | None = None
+    rtol: float | None = None
+
+    def for_dtype(self, dtype: str) -> Tolerance:
+        """The tolerance in force for outputs of `dtype`; exact for integers and bool."""
+        base = _BASE.get(dtype, 0.0)
+        if base == 0.0:
+            return Tolerance(dtype=dtype, atol=0.0, rtol=0.0, rule="exact")
+        absolute = base if self.atol is None else self.atol
+        relative = base if self.rtol is None else self.rtol
+        if self.atol is not None:
+            rule = "|got - expected| <= atol + rtol * |expected|"
+        else:
+            rule = (
+                "|got - expected| <= atol * rms(expected) + rtol * |expected|"
+                f" + {REFERENCE_ERROR_FACTOR:g} * the reference's own largest error"
+            )
+        return Tolerance(dtype=dtype, atol=absolute, rtol=relative, rule=rule)
+
+    def allowed(
+        self, dtype: str, expected: np.ndarray, own_error: float
+    ) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
+        """Largest error that passes, for each element of `expected` (float64 or complex128)."""
+        tolerance = self.for_dtype(dtype)
+        size = np.abs(expected).astype(np.float64)
+        finite = size[np.isfinite(size)]
+        if tolerance.rule == "exact" or self.atol is not None:
+            scale, floor = 1.0, 0.0
+        else:
+            scale = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
+            floor = REFERENCE_ERROR_FACTOR * own_error
+        return np.asarray(tolerance.atol * scale + floor + tolerance.rtol * size)

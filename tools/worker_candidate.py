@@ -1,0 +1,288 @@
+"""The jailed process that imports one candidate and runs it. Nothing it says is trusted.
+
+The parent sends one request at a time and gets one answer, with build requests in between whenever
+the candidate calls `load_inline`. What comes back is data for the parent to judge: outputs, the
+operators that were seen, the runtime's report.
+"""
+
+import hashlib
+import importlib.util
+import linecache
+import sys
+import time
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+from musaagent.tools import trees
+from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
+
+CANDIDATE_MODULE = "musaagent_candidate"
+CANDIDATE_FILE = "candidate.py"
+_TRACEBACK_LINES = 24
+
+
+def main(channel: Channel) -> None:
+    """Answer requests until the channel closes. Entry point for the fork server."""
+    worker = _Worker(channel)
+    while True:
+        header, blobs = channel.recv(None)
+        if header["op"] == "stop":
+            return
+        try:
+            answer, out = worker.handle(header, blobs)
+        except BaseException as error:  # candidate code raises what it likes, SystemExit included
+            answer, out = {"ok": False, "error": describe_error(error)}, []
+        channel.send(answer, out)
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Type, text, and the lines of the candidate that led there."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [f for f in frames if f.filename.endswith(CANDIDATE_FILE)]
+    line = own[-1].lineno if own else 0
+    if isinstance(error, SyntaxError):
+        line = error.lineno or 0
+    text = "".join(traceback.format_exception_only(error)).strip()
+    shown = traceback.format_list(own) + [text]
+    return {
+        "type": type(error).__name__,
+        "message": str(error)[:4000],
+        "line": line or 0,
+        "traceback": "\n".join("".join(shown).splitlines()[-_TRACEBACK_LINES:])[:8000],
+        "memory": isinstance(error, MemoryError) or "can't allocate memory" in str(error),
+    }
+
+
+class _Worker:
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.module: types.ModuleType | None = None
+        self.model: Any = None
+        self.inputs: list[Any] = []
+        self.checked = False
+
+    def handle(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[Any]]:
+        match header["op"]:
+            case "setup":
+                return self.setup(header)
+            case "import":
+                return self.load(header["source"])
+            case "construct":
+                return self.construct(header, blobs)
+            case "run":
+                return self.run(header, blobs)
+        raise ValueError(f"unknown request {header['op']!r}")
+
+    def setup(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        import torch
+
+        from musaagent.tools.host import bridge, torch_shim
+
+        torch.set_num_threads(1)
+        self.checked = bool(header["checked"])
+        bridge.load_runtime(header["runtime"])
+        self.order(header)
+        torch_shim.install(self.build)
+        return {"ok": True}, []
+
+    def order(self, header: dict[str, Any]) -> None:
+        from musaagent.tools.host import bridge
+
+        bridge.configure(
+            order=header["order"],
+            seed=header["order_seed"],
+            threads=header["threads"],
+            checked=self.checked,
+            warp_size=header["warp_size"],
+        )
+
+    def build(self, request: Any) -> Any:
+        """Stand-in for `load_inline`: the parent compiles, this process only loads."""
+        from musaagent.tools.host import bridge
+
+        self.channel.send({"op": "build", **request_fields(request)}, [])
+        header, _ = self.channel.recv(None)
+        if not header["ok"]:
+            raise RuntimeError(header["error"])
+        if header["level"] == "full":
+            return _load_pybind(header["module"], header["library"])
+        return bridge.load_library(header["library"], header["functions"], checked=self.checked)
+
+    def load(self, source: str) -> tuple[dict[str, Any], list[Any]]:
+        path = Path.cwd() / CANDIDATE_FILE
+        path.write_text(source, encoding="utf-8")
+        linecache.cache[str(path)] = (len(source), None, source.splitlines(True), str(path))
+        module = types.ModuleType(CANDIDATE_MODULE)
+        module.__file__ = str(path)
+        sys.modules[CANDIDATE_MODULE] = module
+        exec(compile(source, str(path), "exec"), module.__dict__)
+        if not isinstance(getattr(module, "ModelNew", None), type):
+            raise AttributeError("the candidate defines no class ModelNew")
+        self.module = module
+        return {"ok": True, "report": self.report()}, []
+
+    def construct(
+        self, header: dict[str, Any], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[Any]]:
+        import torch
+
+        tensors = decode_tensors(header["tensors"], blobs)
+        names: list[str] = header["state_names"]
+        state = dict(zip(names, tensors[len(tensors) - len(names) :], strict=True))
+        init = trees.unflatten(header["init"], tensors[: len(tensors) - len(names)])
+        self.model, self.inputs = None, []
+        torch.manual_seed(header["seed"])
+        assert self.module is not None
+        model = self.module.ModelNew(*init)
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError("ModelNew is no torch.nn.Module")
+        agreement = _align_state(model, state)
+        if self.checked:
+            self._guard_state(model)
+        self.model = model
+        return {"ok": True, "state": agreement, "report": self.report()}, []
+
+    def _guard_state(self, model: Any) -> None:
+        from musaagent.tools.host import bridge
+
+        for tensor in [*model.parameters(), *model.buffers()]:
+            tensor.data = bridge.guard_copy(tensor.data)
+
+    def run(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[Any]]:
+        import torch
+
+        from musaagent.tools.host import bridge
+
+        self.order(header)
+        fresh = decode_tensors(header["tensors"], blobs)
+        self._place_inputs(fresh)
+        arguments = trees.unflatten(header["inputs"], self.inputs)
+        before = [_digest(t) for t in self.inputs]
+        recorder = _operator_recorder()
+        self.report()
+        torch.manual_seed(header["seed"])
+        start = time.perf_counter()
+        with torch.no_grad(), recorder:
+            result = self.model(*arguments)
+        bridge.synchronize()
+        seconds = time.perf_counter() - start
+        changed = [i for i, t in enumerate(self.inputs) if _digest(t) != before[i]]
+        tree, outputs = trees.flatten(result, "output")
+        odd = [type(t).__name__ for t in outputs if type(t) not in (torch.Tensor, torch.nn.Parameter)]
+        names, buffers = _buffers(self.model)
+        metas, out = encode_tensors([t.detach() for t in outputs] + buffers)
+        answer = {
+            "ok": True,
+            "tree": tree,
+            "tensors": metas,
+            "buffers": names,
+            "changed_inputs": changed,
+            "odd_types": odd,
+            "operators": recorder.names,
+            "report": self.report(),
+            "seconds": seconds,
+        }
+        return answer, list(out)
+
+    def _place_inputs(self, fresh: list[Any]) -> None:
+        """New values go into the buffers of the last call, so that a cache keyed by address shows."""
+        from musaagent.tools.host import bridge
+
+        alike = len(fresh) == len(self.inputs) and all(
+            a.shape == b.shape and a.dtype == b.dtype and a.stride() == b.stride()
+            for a, b in zip(fresh, self.inputs, strict=True)
+        )
+        if alike:
+            for old, new in zip(self.inputs, fresh, strict=True):
+                old.copy_(new)
+        else:
+            self.inputs = [bridge.guard_copy(t) for t in fresh] if self.checked else fresh
+
+    def report(self) -> str:
+        from musaagent.tools.host import bridge
+
+        return bridge.take_report()
+
+
+def request_fields(request: Any) -> dict[str, Any]:
+    """The JSON form of a torch_shim.SourceRequest."""
+    return {
+        "name": request.name,
+        "cpp_sources": list(request.cpp_sources),
+        "cuda_sources": list(request.cuda_sources),
+        "functions": None if request.functions is None else list(request.functions),
+        "extra_cflags": list(request.extra_cflags),
+        "extra_cuda_cflags": list(request.extra_cuda_cflags),
+        "extra_ldflags": list(request.extra_ldflags),
+        "extra_include_paths": list(request.extra_include_paths),
+    }
+
+
+def _load_pybind(name: str, path: str) -> types.ModuleType:
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _align_state(model: Any, state: dict[str, Any]) -> str:
+    """Make the weights the reference's. `equal`, `loaded`, `by_order` or `differs` (in words)."""
+    import torch
+
+    own = model.state_dict()
+    if own.keys() == state.keys():
+        if all(own[k].shape == v.shape for k, v in state.items()):
+            if all(torch.equal(own[k], v) for k, v in state.items()):
+                return "equal"
+            model.load_state_dict(state, strict=True)
+            return "loaded"
+        return "differs: shapes of the parameters"
+    have, want = list(own.values()), list(state.values())
+    if len(have) == len(want) and all(
+        a.shape == b.shape and a.dtype == b.dtype for a, b in zip(have, want, strict=True)
+    ):
+        if all(torch.equal(a, b) for a, b in zip(have, want, strict=True)):
+            return "by_order"
+        for target, source in zip(have, want, strict=True):
+            target.copy_(source)
+        return "by_order"
+    if not state:
+        return "equal"
+    return "differs: names or number of the parameters"
+
+
+def _digest(tensor: Any) -> str:
+    import torch
+
+    flat = tensor.detach().contiguous().view(-1)
+    raw = flat.view(torch.uint8) if flat.numel() else flat
+    return hashlib.blake2b(raw.numpy().tobytes(), digest_size=16).hexdigest()
+
+
+def _buffers(model: Any) -> tuple[list[str], list[Any]]:
+    pairs = list(model.named_buffers())
+    return [name for name, _ in pairs], [b.detach() for _, b in pairs]
+
+
+def _operator_recorder() -> Any:
+    """A dispatch mode that notes every ATen operator, called from Python or from C++."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()
+            self.names: list[str] = []
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name = str(func)
+            if name not in self.names:
+                self.names.append(name)
+            return func(*args, **(kwargs or {}))
+
+    return Recorder()
