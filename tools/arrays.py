@@ -25,7 +25,7 @@ _NUMPY = {
 
 
 def value_from_wire(name: str, meta: dict[str, Any], blob: bytes) -> Value:
-    """One tensor as `musaagent.tools.wire.encode_tensors` sent it. Raises ValueError on nonsense."""
+    """One tensor as `tools.wire.encode_tensors` sent it. Raises ValueError on nonsense."""
     dtype, shape = str(meta["dtype"]), tuple(int(n) for n in meta["shape"])
     if dtype == "bfloat16":
         flat = (np.frombuffer(blob, np.uint16).astype(np.uint32) << 16).view(np.float32)

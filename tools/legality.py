@@ -43,8 +43,7 @@ def illegal_operators(operators: Iterable[str]) -> tuple[str, ...]:
     """The operators that do work a kernel should do, each once, in the order first seen."""
     seen: dict[str, None] = {}
     for operator in operators:
-        if "." in operator and not operator.startswith(("aten.", "aten::")):
-            seen.setdefault(operator)
-        elif base_name(operator) not in ALLOWED:
+        foreign = "." in operator and not operator.startswith(("aten.", "aten::"))
+        if foreign or base_name(operator) not in ALLOWED:
             seen.setdefault(operator)
     return tuple(seen)

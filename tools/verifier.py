@@ -95,9 +95,7 @@ class _Run:
         )
 
 
-def verify(
-    bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions
-) -> Verdict:
+def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
     """Judge one candidate. Raises TaskError or InfraError only where the fault is not its own."""
     seed = secrets.randbits(48) if options.seed is None else options.seed
     run = _Run(target=bench.name, seed=seed)
@@ -178,8 +176,8 @@ def _judge_session(
     run.shapes = reference.shapes
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
     _run_trials(run, session, reference, options, draw)
-    if session.builds and len(compiles) < len(session.builds):
-        compiles += [bench.submit(bench.real_compile, s) for s, _ in session.builds[len(compiles) :]]
+    late = session.builds[len(compiles) :]
+    compiles += [bench.submit(bench.real_compile, sources) for sources, _ in late]
     with run.phase("real_compile"):
         refused = _join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
@@ -266,9 +264,7 @@ def _run_trials(
             return
 
 
-def construct(
-    run: _Run, session: CandidateSession, reference: ReferenceSession, seed: int
-) -> None:
+def construct(run: _Run, session: CandidateSession, reference: ReferenceSession, seed: int) -> None:
     """Build both modules from one seed, and make their weights one."""
     with run.phase("reference"):
         made = reference.construct(seed)

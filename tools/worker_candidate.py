@@ -45,7 +45,7 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     if isinstance(error, SyntaxError):
         line = error.lineno or 0
     text = "".join(traceback.format_exception_only(error)).strip()
-    shown = traceback.format_list(own) + [text]
+    shown = [*traceback.format_list(own), text]
     return {
         "type": type(error).__name__,
         "message": str(error)[:4000],
@@ -63,7 +63,9 @@ class _Worker:
         self.inputs: list[Any] = []
         self.checked = False
 
-    def handle(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[Any]]:
+    def handle(
+        self, header: dict[str, Any], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[Any]]:
         match header["op"]:
             case "setup":
                 return self.setup(header)
@@ -170,7 +172,8 @@ class _Worker:
         seconds = time.perf_counter() - start
         changed = [i for i, t in enumerate(self.inputs) if _digest(t) != before[i]]
         tree, outputs = trees.flatten(result, "output")
-        odd = [type(t).__name__ for t in outputs if type(t) not in (torch.Tensor, torch.nn.Parameter)]
+        plain = (torch.Tensor, torch.nn.Parameter)
+        odd = [type(t).__name__ for t in outputs if type(t) not in plain]
         names, buffers = _buffers(self.model)
         metas, out = encode_tensors([t.detach() for t in outputs] + buffers)
         answer = {
@@ -187,7 +190,7 @@ class _Worker:
         return answer, list(out)
 
     def _place_inputs(self, fresh: list[Any]) -> None:
-        """New values go into the buffers of the last call, so that a cache keyed by address shows."""
+        """New values go into the last call's buffers, so that a cache keyed by address shows."""
         from musaagent.tools.host import bridge
 
         alike = len(fresh) == len(self.inputs) and all(
