@@ -1,0 +1,124 @@
+"""Numbers, shapes and patterns: what passes, what does not, and what is said of it."""
+
+import numpy as np
+import pytest
+
+from musaagent.tools.compare import Comparison, Value, compare_all
+from musaagent.tools.results import MismatchKind
+from musaagent.tools.tolerance import ToleranceRule
+
+RULE = ToleranceRule()
+
+
+def value(array: np.ndarray, dtype: str | None = None) -> Value:
+    return Value("output 0", dtype or array.dtype.name, array)
+
+
+def compare(got: np.ndarray, native: np.ndarray, exact: np.ndarray | None = None) -> Comparison:
+    return compare_all([value(got)], [value(native)], [exact], RULE)
+
+
+@pytest.fixture
+def draw() -> np.random.Generator:
+    print("seed 7")
+    return np.random.default_rng(7)
+
+
+def test_equal_values_pass(draw: np.random.Generator) -> None:
+    x = draw.standard_normal((33, 17)).astype(np.float32)
+    result = compare(x, x, x.astype(np.float64))
+    assert result.kind is None
+    assert result.worst == 0
+
+
+def test_zeros_do_not_pass_for_small_outputs(draw: np.random.Generator) -> None:
+    """A softmax over 10,000 classes is all below KernelBench's absolute tolerance."""
+    x = draw.standard_normal((4, 10_000))
+    p = np.exp(x) / np.exp(x).sum(axis=1, keepdims=True)
+    result = compare(np.zeros_like(p, np.float32), p.astype(np.float32), p)
+    assert result.kind is MismatchKind.NUMERIC
+    assert "every wrong value is 0" in result.message
+
+
+def test_rounding_of_the_reference_is_granted(draw: np.random.Generator) -> None:
+    exact = draw.standard_normal((64, 64))
+    native = (exact + draw.standard_normal((64, 64)) * 1e-3).astype(np.float32)
+    assert compare(exact.astype(np.float32), native, exact).kind is None
+
+
+@pytest.mark.parametrize(
+    ("dtype", "error", "passes"),
+    [
+        (np.float32, 2e-5, True),
+        (np.float32, 1e-2, False),
+        (np.float16, 2e-3, True),
+        (np.float16, 1e-1, False),
+        (np.float64, 1e-9, True),
+        (np.float64, 1e-5, False),
+    ],
+)
+def test_tolerance_follows_the_dtype(
+    draw: np.random.Generator, dtype: type, error: float, passes: bool
+) -> None:
+    x = draw.standard_normal((128,)).astype(dtype)
+    got = (x.astype(np.float64) * (1 + error)).astype(dtype)
+    assert (compare(got, x).kind is None) is passes
+
+
+def test_asked_tolerance_is_taken_as_it_is() -> None:
+    rule = ToleranceRule(atol=0.5, rtol=0.0)
+    result = compare_all(
+        [value(np.full(4, 0.4, np.float32))], [value(np.zeros(4, np.float32))], [None], rule
+    )
+    assert result.kind is None
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_nonfinite_value_must_be_expected(bad: float) -> None:
+    x = np.ones((3, 4), np.float32)
+    got = x.copy()
+    got[1, 2] = bad
+    result = compare(got, x)
+    assert result.kind is MismatchKind.NONFINITE
+    assert "first at [1, 2]" in result.message
+    assert compare(x, got).kind is MismatchKind.NONFINITE
+    assert compare(got, got).kind is None
+
+
+def test_infinities_of_the_wrong_sign_differ() -> None:
+    assert compare(np.array([np.inf], "f4"), np.array([-np.inf], "f4")).kind is not None
+
+
+def test_shape_and_dtype_are_their_own_kinds() -> None:
+    x = np.ones((2, 3), np.float32)
+    assert compare(x.T.copy(), x).kind is MismatchKind.SHAPE
+    assert compare(x.astype(np.float64), x).kind is MismatchKind.DTYPE
+    assert compare_all([], [value(x)], [None], RULE).kind is MismatchKind.SHAPE
+
+
+def test_integers_are_exact_and_either_argmax_of_a_tie_is_right() -> None:
+    native = np.array([3, 5, 7], np.int64)
+    assert compare(np.array([3, 5, 8]), native).kind is MismatchKind.NUMERIC
+    assert compare(np.array([3, 5, 8]), native, np.array([3, 5, 8])).kind is None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda y: y.__setitem__((slice(None), slice(-3, None)), 9), "last 3 of 40 along axis 1"),
+        (lambda y: y.__setitem__((slice(0, 2),), 9), "first 2 of 30 along axis 0"),
+        (lambda y: y.__imul__(2), "2 times the expected"),
+        (lambda y: y.__setitem__(slice(None), y[::-1].copy()), "in another order"),
+        (lambda y: y.__setitem__((slice(None), 4), np.nan), "are NaN"),
+    ],
+)
+def test_the_message_says_where(draw: np.random.Generator, spoil: object, words: str) -> None:
+    x = draw.uniform(1, 2, (30, 40)).astype(np.float32)
+    got = x.copy()
+    spoil(got)  # type: ignore[operator]
+    assert words in compare(got, x).message
+
+
+def test_empty_outputs_agree() -> None:
+    empty = np.empty((0, 4), np.float32)
+    assert compare(empty, empty).kind is None
