@@ -1,12 +1,12 @@
 """Our own failures. A candidate's failure is never one of these; it is a value.
 
-    MusaagentError
-    ├── UsageError            bad flag, bad path, bad file: the user can mend it (exit code 2)
-    │   └── TaskError         the op file is broken
-    └── InfraError            we failed: exit code 3, never charged to a candidate
-        ├── ToolchainMissing  no compiler, no GPU, no SDK for what was asked
-        ├── SandboxLost       the sandbox or a worker died for a reason that is not the candidate
-        └── PolicyUnavailable the model cannot be reached, or answered nothing
+MusaagentError
+├── UsageError            bad flag, bad path, bad file: the user can mend it (exit code 2)
+│   └── TaskError         the op file is broken
+└── InfraError            we failed: exit code 3, never charged to a candidate
+    ├── ToolchainMissing  no compiler, no GPU, no SDK for what was asked
+    ├── SandboxLost       the sandbox or a worker died for a reason that is not the candidate
+    └── PolicyUnavailable the model cannot be reached, or answered nothing
 """
 
 

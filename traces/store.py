@@ -17,14 +17,18 @@ from pydantic import ValidationError
 from musaagent.errors import InfraError, UsageError
 from musaagent.traces.schema import (
     SCHEMA_VERSION,
+    BuildDone,
     CandidateRead,
     Event,
     EventBase,
+    ProfileTaken,
+    VerdictReached,
     event_id,
     parse_event,
 )
 
 E = TypeVar("E", bound=EventBase)
+C = TypeVar("C", CandidateRead, BuildDone, VerdictReached, ProfileTaken)
 
 
 @dataclass(frozen=True)
@@ -43,12 +47,13 @@ class Trajectory:
         found = [event for event in self.all(kind) if event.turn == turn]
         return found[-1] if found else None
 
-    def source(self, candidate: str) -> str:
-        """The text of a candidate by its hash; empty where the trajectory has none."""
-        for event in self.all(CandidateRead):
-            if event.candidate == candidate:
-                return event.source
-        return ""
+    def last(self, kind: type[E]) -> E | None:
+        found = self.all(kind)
+        return found[-1] if found else None
+
+    def of_candidate(self, kind: type[C], candidate: str) -> C | None:
+        """The first event of that kind about a candidate, by its hash."""
+        return next((event for event in self.all(kind) if event.candidate == candidate), None)
 
 
 def read_trajectory(path: Path) -> Trajectory:
@@ -172,6 +177,13 @@ class TraceStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def ensure_free(path: Path) -> None:
+    """Raises UsageError while another process writes the trajectory."""
+    if path.is_file():
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - as everywhere in this file
+            _lock(path, file)
 
 
 def _lock(path: Path, file: io.FileIO) -> None:

@@ -1,0 +1,354 @@
+"""The one place where things are put together: solve, resume, verify and lint."""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypedDict, Unpack
+
+from pydantic import ValidationError
+
+from musaagent.errors import InfraError, TaskError, ToolchainMissing, UsageError
+from musaagent.machine import environment
+from musaagent.policies.policy import Policy
+from musaagent.ranking import best_turn
+from musaagent.result import RunResult, started_event, stored_result
+from musaagent.rundir import RunDir, default_run_dir, write_whole
+from musaagent.state import Context, State
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.extract import ExtractionError, extract, extraction_verdict
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.results import Status, Verdict
+from musaagent.tools.target import Target, VerifyOptions
+from musaagent.tools.task import Task, check_task, load_task
+from musaagent.traces.report import render_report
+from musaagent.traces.schema import (
+    CandidateRead,
+    RunFinished,
+    RunResumed,
+    RunSettings,
+    RunStarted,
+    RunStatus,
+    StopReason,
+    VerdictReached,
+    trajectory_id,
+)
+from musaagent.traces.store import TraceStore, Trajectory, ensure_free, read_trajectory
+
+log = logging.getLogger(__name__)
+
+
+class SolveOptions(TypedDict, total=False):
+    """Settings of a run; the defaults are those of `RunSettings`."""
+
+    max_turns: int
+    seed: int | None
+    warp_size: Literal[32, 128]
+    trials: int
+    check: bool
+    timeout_s: float
+    atol: float | None
+    rtol: float | None
+    answers: str
+
+
+@dataclass(frozen=True)
+class Step:
+    """A node that begins (`update` is None) or ended."""
+
+    node: str
+    turn: int
+    update: dict[str, Any] | None = None
+
+
+Observer = Callable[[Step], None]
+
+
+def solve(
+    op: str | Path,
+    *,
+    target: str | Target = "host",
+    policy: str | Policy = "builtin",
+    out: str | Path | None = None,
+    force: bool = False,
+    observer: Observer | None = None,
+    **options: Unpack[SolveOptions],
+) -> RunResult:
+    """Port one op; the run's folder has the kernel, the report and the trajectory.
+
+    Raises UsageError for bad input and InfraError for our own failures; after an InfraError the
+    run can be resumed.
+    """
+    start = time.monotonic()
+    settings = _settings(target, policy, options)
+    task = load_task(op)
+    writer = open_policy(settings) if isinstance(policy, str) else policy
+    folder = Path(out) if out is not None else default_run_dir(task)
+    with lent_target(target) as place:
+        run = _new_run(folder, force, task)
+        identity = trajectory_id(task.hash, settings)
+        with TraceStore.create(run.trajectory, identity) as trace:
+            trace.record(
+                RunStarted,
+                0,
+                task_name=task.name,
+                task_hash=task.hash,
+                task_source=task.source,
+                settings=settings,
+                environment=environment(),
+            )
+            context = Context(task, place, writer, trace, settings)
+            try:
+                return _finish(run, trace, _drive(context, run, observer), op, start)
+            except TaskError:
+                # The op broke while it was measured: there is nothing to keep or to resume.
+                run.remove()
+                raise
+
+
+def resume(
+    run: str | Path,
+    *,
+    target: Target | None = None,
+    policy: Policy | None = None,
+    observer: Observer | None = None,
+) -> RunResult:
+    """Go on with a run where it was stopped; a finished one only has its files written again.
+
+    A target or policy that was given to `solve` as an object has to be given again.
+    """
+    start = time.monotonic()
+    folder = RunDir.existing(Path(run))
+    with TraceStore.open(folder.trajectory) as trace:
+        started = started_event(folder.trajectory, trace.trajectory)
+        task = check_task(folder.task, started.task_source)
+        if trace.trajectory.all(RunFinished):
+            return _finish(folder, trace, None, started.task_name, start)
+        writer = policy or open_policy(started.settings)
+        with lent_target(target or started.settings.target) as place:
+            trace.record(RunResumed, 0, environment=environment(), remarks=trace.remarks)
+            context = Context(task, place, writer, trace, started.settings)
+            state = _drive(context, folder, observer)
+            return _finish(folder, trace, state, started.task_name, start)
+
+
+def verify(
+    op: str | Path,
+    candidate: str | Path,
+    *,
+    target: str | Target = "host",
+    options: VerifyOptions | None = None,
+) -> Verdict:
+    """Judge one candidate file. Raises UsageError for bad input, InfraError for our failures."""
+    task = load_task(op)
+    found = read_candidate(Path(candidate))
+    with lent_target(target) as place:
+        if isinstance(found, ExtractionError):
+            return extraction_verdict(found, place.name)
+        return place.verify(task, found, options or VerifyOptions())
+
+
+def measure(op: str | Path, *, target: str | Target = "host") -> tuple[Task, Plan]:
+    """What plan knows of an op: shapes, cost and traps. Raises TaskError."""
+    task = load_task(op)
+    with lent_target(target) as place:
+        return task, place.plan(task)
+
+
+def read_run(path: Path) -> tuple[RunDir, Trajectory]:
+    """A run's folder and its events. Raises UsageError where it is none."""
+    run = RunDir.existing(path)
+    return run, read_trajectory(run.trajectory)
+
+
+def read_candidate(path: Path) -> Candidate | ExtractionError:
+    """A candidate file; a raw model answer is taken too. Raises UsageError."""
+    return extract(read_text(path, "candidate"))
+
+
+def read_text(path: Path, what: str) -> str:
+    """Raises UsageError, one line, for whatever is no text file."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a directory; give one {what} file")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text; a {what} is a text file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    if not text.strip():
+        raise UsageError(f"{path}: the file is empty")
+    return text
+
+
+def open_policy(settings: RunSettings) -> Policy:
+    """Raises UsageError for a name that this version does not have."""
+    match settings.policy:
+        case "builtin":
+            from musaagent.policies.builtin import BuiltinPolicy
+
+            return BuiltinPolicy()
+        case "scripted":
+            from musaagent.policies.scripted import ScriptedPolicy
+
+            return ScriptedPolicy(read_answers(settings.answers))
+    raise UsageError(f"no policy {settings.policy!r} in this version; give the policy as an object")
+
+
+def read_answers(folder: str) -> Sequence[str]:
+    """The files of a folder in the order of their names, one answer each."""
+    if not folder:
+        raise UsageError("policy scripted needs --answers DIR")
+    path = Path(folder)
+    if not path.is_dir():
+        raise UsageError(f"{path}: no such folder of answers")
+    files = sorted(file for file in path.iterdir() if file.is_file())
+    if not files:
+        raise UsageError(f"{path}: the folder of answers is empty")
+    return [read_text(file, "answer") for file in files]
+
+
+def open_target(name: str) -> Target:
+    """Raises ToolchainMissing, which names what to install."""
+    if name != "host":
+        raise ToolchainMissing(
+            f"target {name} is not built yet in this version; use --target host "
+            f"(`musaagent doctor --target {name}` says what this machine has for it)"
+        )
+    from musaagent.tools.host.target import HostTarget
+
+    target = HostTarget()
+    lacking = [c for c in target.capabilities() if c.required and not c.ok]
+    if lacking:
+        target.close()
+        needs = "; ".join(f"{c.name}: {c.detail}; {c.remedy}" for c in lacking)
+        raise ToolchainMissing(f"target {name} cannot run here: {needs}")
+    return target
+
+
+@contextmanager
+def lent_target(target: str | Target) -> Iterator[Target]:
+    """A target by name is opened and closed here; one that was given is left open."""
+    if not isinstance(target, str):
+        yield target
+        return
+    opened = open_target(target)
+    try:
+        yield opened
+    finally:
+        opened.close()
+
+
+def _settings(target: str | Target, policy: str | Policy, options: SolveOptions) -> RunSettings:
+    values: dict[str, Any] = dict(options)
+    values["target"] = target if isinstance(target, str) else target.name
+    values["policy"] = policy if isinstance(policy, str) else policy.name
+    try:
+        return RunSettings(**values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        name = ".".join(map(str, first["loc"]))
+        raise UsageError(f"{name}: {first['msg']}, not {first['input']!r}") from error
+
+
+def _new_run(folder: Path, force: bool, task: Task) -> RunDir:
+    if force:
+        ensure_free(RunDir(folder).trajectory)
+    run = RunDir.create(folder, force)
+    write_whole(run.task, task.source)
+    return run
+
+
+def _drive(context: Context, run: RunDir, observer: Observer | None) -> State:
+    """Run the graph to its end, from its checkpoint where there is one."""
+    # Importing LangGraph takes seconds, and verify and lint do without it.
+    from langgraph.checkpoint.sqlite import SqliteSaver
+    from langsmith import tracing_context
+
+    from musaagent.graph import build_graph, step_limit
+
+    settings, trace = context.settings, context.trace
+    config: Any = {
+        "configurable": {"thread_id": trace.trajectory_id},
+        "recursion_limit": step_limit(settings.max_turns),
+    }
+    _drop_broken_checkpoint(run)
+    try:
+        # What a user's environment says of LangSmith must not send candidates over the network.
+        with (
+            tracing_context(enabled=False),
+            SqliteSaver.from_conn_string(str(run.checkpoint)) as saver,
+        ):
+            graph = build_graph().compile(checkpointer=saver)
+            known = graph.get_state(config)
+            begin = None if known.values else State(max_turns=settings.max_turns)
+            if begin is not None or known.next:
+                for event in graph.stream(
+                    begin, config, context=context, stream_mode="tasks", durability="sync"
+                ):
+                    _observe(event, observer)
+            return State(**graph.get_state(config).values)
+    except sqlite3.Error as error:
+        raise InfraError(f"{run.checkpoint}: {error}") from error
+
+
+def _observe(event: Any, observer: Observer | None) -> None:
+    if observer is None or event.get("error"):
+        return
+    if "input" in event:
+        state = event["input"]
+        turn = state.turn + (event["name"] in ("write", "revise"))
+        observer(Step(event["name"], turn))
+    else:
+        observer(Step(event["name"], event["result"].get("turn", 0), event["result"]))
+
+
+def _drop_broken_checkpoint(run: RunDir) -> None:
+    """The trajectory alone is enough to go on: every node finds its first result there."""
+    if not run.checkpoint.exists():
+        return
+    try:
+        connection = sqlite3.connect(run.checkpoint)
+        try:
+            connection.execute("PRAGMA quick_check").fetchall()
+        finally:
+            connection.close()
+    except sqlite3.DatabaseError:
+        log.warning("%s is damaged; the run goes on from its trajectory", run.checkpoint)
+        for file in run.checkpoint_files:
+            file.unlink(missing_ok=True)
+
+
+def _finish(
+    run: RunDir, trace: TraceStore, state: State | None, op: str | Path, start: float
+) -> RunResult:
+    """State the outcome once, and write the run's files; without a state they are written again."""
+    if state is not None and not trace.trajectory.all(RunFinished):
+        _record_end(trace, state, time.monotonic() - start)
+    trajectory = trace.trajectory
+    result = stored_result(run, trajectory, str(op))
+    if result.best_turn is not None:
+        read = trajectory.find(CandidateRead, result.best_turn)
+        assert read is not None, "the best turn has a candidate"
+        write_whole(run.candidate if result.candidate else run.attempt, read.source)
+    write_whole(run.report, render_report(trajectory))
+    return result
+
+
+def _record_end(trace: TraceStore, state: State, seconds: float) -> None:
+    best = best_turn(trace.trajectory)
+    reached = trace.trajectory.find(VerdictReached, best) if best is not None else None
+    solved = reached is not None and reached.verdict.status is Status.PASSED
+    trace.record(
+        RunFinished,
+        0,
+        status=RunStatus.SOLVED if solved else RunStatus.NOT_SOLVED,
+        stop=StopReason(state.stop or StopReason.BUDGET),
+        best_turn=best,
+        candidate=reached.candidate if reached else None,
+        turns=state.turn,
+        seconds=seconds,
+    )

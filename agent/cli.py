@@ -1,0 +1,197 @@
+"""The command line: arguments in, one exit code out.
+
+Exit codes: 0 solved or passed; 1 not solved or not passed; 2 bad usage or input; 3 our own failure;
+130 interrupted. Nothing heavy is imported before a command is chosen.
+"""
+
+import argparse
+import logging
+import math
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias, TypeVar
+
+from musaagent import __version__
+from musaagent.errors import MusaagentError, UsageError
+
+EXIT_OK, EXIT_NOT_PASSED, EXIT_USAGE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+TARGETS = ("host", "cuda", "musa")
+POLICIES = ("builtin", "scripted")
+
+
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line; the usage text is a --help away."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(EXIT_USAGE, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = build_parser()
+    chosen = parser.parse_args(arguments)
+    if chosen.command is None:
+        parser.print_help(sys.stderr)
+        return EXIT_USAGE
+    logging.basicConfig(level=logging.WARNING, format="musaagent: %(message)s", stream=sys.stderr)
+    signal.signal(signal.SIGTERM, _interrupt)
+    code = EXIT_OK
+    try:
+        code = _run(chosen)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough; Python must not complain about it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return code
+
+
+def _run(chosen: argparse.Namespace) -> int:
+    from musaagent import commands
+
+    command: Callable[[argparse.Namespace], int] = getattr(commands, f"{chosen.command}_command")
+    try:
+        return command(chosen)
+    except MusaagentError as error:
+        code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
+        commands.fail(chosen, error)
+        return code
+    except KeyboardInterrupt:
+        commands.interrupted(chosen)
+        return EXIT_INTERRUPTED
+
+
+def _interrupt(signal_number: int, frame: object) -> NoReturn:
+    raise KeyboardInterrupt
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog="musaagent",
+        description="A PyTorch op goes in, a fast and proven native CUDA or MUSA kernel comes out.",
+        epilog="Exit codes: 0 solved or passed, 1 not, 2 bad usage or input, 3 our own failure.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"musaagent {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    _add_solve(commands)
+    _add_verify(commands)
+    _add_lint(commands)
+    _add_show(commands)
+    _add_resume(commands)
+    _add_doctor(commands)
+    _add_eval(commands)
+    return parser
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[Parser]"
+
+
+def _command(commands: Commands, name: str, text: str, *, json: bool = True) -> Parser:
+    parser: Parser = commands.add_parser(name, help=text, description=text, allow_abbrev=False)
+    if json:
+        parser.add_argument("--json", action="store_true", help="print one JSON object on stdout")
+    return parser
+
+
+def _add_solve(commands: Commands) -> None:
+    parser = _command(commands, "solve", "port one op: write, prove and keep a kernel for it")
+    parser.add_argument("op", metavar="OP", help="op file in KernelBench's format")
+    _add_run_settings(parser)
+    parser.add_argument("--out", metavar="DIR", help="run folder (./musaagent-runs/NAME-HASH)")
+    parser.add_argument("--force", action="store_true", help="replace a run that is there")
+
+
+def _add_run_settings(parser: Parser) -> None:
+    _add_target(parser)
+    parser.add_argument("--policy", choices=POLICIES, default="builtin", help="who writes")
+    parser.add_argument("--answers", metavar="DIR", default="", help="for --policy scripted")
+    parser.add_argument("--max-turns", metavar="N", type=positive, default=6)
+    parser.add_argument("--seed", metavar="N", type=natural, help="default: a secret one")
+    _add_warp_size(parser)
+
+
+def _add_verify(commands: Commands) -> None:
+    parser = _command(commands, "verify", "judge one candidate beside its op")
+    parser.add_argument("op", metavar="OP", help="op file in KernelBench's format")
+    parser.add_argument("candidate", metavar="CANDIDATE", help="file that defines ModelNew")
+    _add_target(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="run once more with every load and store watched"
+    )
+    parser.add_argument("--trials", metavar="N", type=positive, default=5)
+    parser.add_argument("--seed", metavar="N", type=natural, help="default: a secret one")
+    parser.add_argument("--timeout", metavar="S", type=positive_float, default=60.0)
+    parser.add_argument("--atol", metavar="X", type=tolerance, help="default: by dtype")
+    parser.add_argument("--rtol", metavar="X", type=tolerance, help="default: by dtype")
+    _add_warp_size(parser)
+
+
+def _add_lint(commands: Commands) -> None:
+    parser = _command(commands, "lint", "check an op file; say what any kernel for it must mind")
+    parser.add_argument("op", metavar="OP", help="op file in KernelBench's format")
+    parser.add_argument("--strict", action="store_true", help="exit with 1 where there is a trap")
+
+
+def _add_show(commands: Commands) -> None:
+    parser = _command(commands, "show", "print a run, turn by turn, or an evaluation", json=False)
+    parser.add_argument("run", metavar="RUN", help="folder of a run or of an evaluation")
+
+
+def _add_resume(commands: Commands) -> None:
+    parser = _command(commands, "resume", "go on with a run that was stopped")
+    parser.add_argument("run", metavar="RUN", help="folder of the run")
+
+
+def _add_doctor(commands: Commands) -> None:
+    parser = _command(commands, "doctor", "say what this machine has, and what is missing")
+    parser.add_argument("--target", choices=TARGETS, help="only this one; exit with 1 if not ready")
+
+
+def _add_eval(commands: Commands) -> None:
+    text = "solve every op of a folder, side by side; goes on where it was stopped"
+    parser = _command(commands, "eval", text)
+    parser.add_argument("dir", metavar="DIR", nargs="?", help="folder of op files")
+    parser.add_argument("--out", metavar="RUN", required=True, help="folder of the evaluation")
+    _add_run_settings(parser)
+    parser.add_argument("--jobs", metavar="N", type=positive, help="ops at a time (one a core)")
+    parser.add_argument("--limit", metavar="N", type=positive, help="only the first N ops")
+    parser.add_argument("--force", action="store_true", help="solve again what has a result")
+    parser.add_argument("--table", action="store_true", help="only print the table of RUN")
+
+
+def _add_target(parser: Parser) -> None:
+    parser.add_argument("--target", choices=TARGETS, default="host", help="where it is run")
+
+
+def _add_warp_size(parser: Parser) -> None:
+    parser.add_argument("--warp-size", type=int, choices=(32, 128), default=32, help="lanes")
+
+
+def positive(text: str) -> int:
+    return _number(text, int, "a whole number above 0", lambda value: value > 0)
+
+
+def natural(text: str) -> int:
+    return _number(text, int, "a whole number, 0 or above", lambda value: 0 <= value < 2**63)
+
+
+def positive_float(text: str) -> float:
+    return _number(text, float, "a number above 0", lambda value: value > 0)
+
+
+def tolerance(text: str) -> float:
+    return _number(text, float, "a number, 0 or above", lambda value: value >= 0)
+
+
+N = TypeVar("N", int, float)
+
+
+def _number(text: str, convert: Callable[[str], N], needed: str, fits: Callable[[N], bool]) -> N:
+    try:
+        value = convert(text)
+        if math.isfinite(value) and fits(value):
+            return value
+    except (ValueError, OverflowError):
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r} is not {needed}")

@@ -1,0 +1,208 @@
+"""What each command does: call a front door, show its answer, return the exit code."""
+
+import argparse
+import time
+from pathlib import Path
+
+from musaagent import app, display, evaluation
+from musaagent.cli import EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
+from musaagent.errors import MusaagentError, UsageError
+from musaagent.result import RunError, RunResult, as_json, stored_result
+from musaagent.rundir import default_run_dir
+from musaagent.tools.results import Status, Verdict
+from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import load_task
+from musaagent.traces.schema import RunStatus
+
+EXIT_CODES = {
+    RunStatus.SOLVED: EXIT_OK,
+    RunStatus.NOT_SOLVED: EXIT_NOT_PASSED,
+    RunStatus.AWAITING_MODEL: EXIT_NOT_PASSED,
+    RunStatus.FAILED: EXIT_FAILED,
+}
+
+
+def solve_command(chosen: argparse.Namespace) -> int:
+    # Named here, so that an interrupted run can say where it is.
+    chosen.out = chosen.out or str(default_run_dir(load_task(chosen.op)))
+    with display.progress(quiet=chosen.json) as observer:
+        result = app.solve(
+            chosen.op,
+            target=chosen.target,
+            policy=chosen.policy,
+            out=chosen.out,
+            force=chosen.force,
+            observer=observer,
+            answers=chosen.answers,
+            max_turns=chosen.max_turns,
+            seed=chosen.seed,
+            warp_size=chosen.warp_size,
+        )
+    return _tell(chosen, result)
+
+
+def resume_command(chosen: argparse.Namespace) -> int:
+    with display.progress(quiet=chosen.json) as observer:
+        result = app.resume(chosen.run, observer=observer)
+    return _tell(chosen, result)
+
+
+def verify_command(chosen: argparse.Namespace) -> int:
+    start = time.monotonic()
+    options = VerifyOptions(
+        seed=chosen.seed,
+        trials=chosen.trials,
+        check=chosen.check,
+        warp_size=chosen.warp_size,
+        timeout_s=chosen.timeout,
+        atol=chosen.atol,
+        rtol=chosen.rtol,
+    )
+    verdict = app.verify(chosen.op, chosen.candidate, target=chosen.target, options=options)
+    if chosen.json:
+        display.print_json(_verify_object(chosen, verdict, time.monotonic() - start))
+    else:
+        display.show_verdict(verdict)
+    if verdict.status is Status.INFRA_ERROR:
+        return EXIT_FAILED
+    return EXIT_OK if verdict.status is Status.PASSED else EXIT_NOT_PASSED
+
+
+def lint_command(chosen: argparse.Namespace) -> int:
+    task, plan = app.measure(chosen.op)
+    status = "traps" if plan.traps or plan.trace_error else "clean"
+    if chosen.json:
+        facts = as_json(plan)
+        del facts["graph"], facts["scaled_graph"]
+        display.print_json({"status": status, "op": chosen.op, **facts})
+    else:
+        display.show_plan(task, plan)
+    return EXIT_NOT_PASSED if chosen.strict and status == "traps" else EXIT_OK
+
+
+def show_command(chosen: argparse.Namespace) -> int:
+    path = Path(chosen.run)
+    if evaluation.is_evaluation(path):
+        display.show_table(evaluation.read_results(path))
+        return EXIT_OK
+    run, trajectory = app.read_run(path)
+    display.show_run(stored_result(run, trajectory), trajectory)
+    return EXIT_OK
+
+
+def doctor_command(chosen: argparse.Namespace) -> int:
+    from musaagent.doctor import examine
+
+    findings = examine(chosen.target)
+    if chosen.json:
+        display.print_json(as_json(findings))
+    else:
+        display.show_doctor(findings)
+    return EXIT_OK if findings.ready else EXIT_NOT_PASSED
+
+
+def eval_command(chosen: argparse.Namespace) -> int:
+    out = Path(chosen.out)
+    if chosen.table:
+        results = evaluation.read_results(out)
+    elif chosen.dir is None:
+        raise UsageError("eval needs DIR, a folder of op files (or --table to print RUN's table)")
+    else:
+        results = evaluation.evaluate(
+            Path(chosen.dir),
+            out,
+            evaluation.EvalSettings(
+                target=chosen.target,
+                policy=chosen.policy,
+                answers=chosen.answers,
+                max_turns=chosen.max_turns,
+                seed=chosen.seed,
+                warp_size=chosen.warp_size,
+            ),
+            jobs=chosen.jobs,
+            limit=chosen.limit,
+            force=chosen.force,
+            observer=display.eval_progress(quiet=chosen.json),
+        )
+    if chosen.json:
+        display.print_json({"run": str(out), **evaluation.summary(results)})
+    else:
+        display.show_table(results)
+    if all(result.status is RunStatus.SOLVED for result in results):
+        return EXIT_OK
+    failed = any(result.status is RunStatus.FAILED for result in results)
+    return EXIT_FAILED if failed else EXIT_NOT_PASSED
+
+
+def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
+    """The one line on stderr; under --json also the one object on stdout."""
+    display.say_error(f"musaagent {chosen.command}: {error}")
+    if not getattr(chosen, "json", False):
+        return
+    if chosen.command in ("solve", "resume"):
+        display.print_json(as_json(_failed_run(chosen, error)))
+    else:
+        status = "infra_error" if chosen.command == "verify" else "failed"
+        display.print_json(
+            {
+                "status": status,
+                "target": getattr(chosen, "target", None),
+                "candidate": None,
+                "run": None,
+                "turns": 0,
+                "verdict": None,
+                "flags": [],
+                "seconds": 0.0,
+                "error": as_json(RunError.of(error)),
+            }
+        )
+
+
+def interrupted(chosen: argparse.Namespace) -> None:
+    """Ctrl-C or SIGTERM: everything that was finished is on disk."""
+    match chosen.command:
+        case "solve":
+            way = f"; go on with: musaagent resume {chosen.out}"
+        case "resume":
+            way = f"; go on with: musaagent resume {chosen.run}"
+        case "eval":
+            way = "; the same command goes on"
+        case _:
+            way = ""
+    fail(chosen, MusaagentError(f"interrupted{way}"))
+
+
+def _tell(chosen: argparse.Namespace, result: RunResult) -> int:
+    if chosen.json:
+        display.print_json(as_json(result))
+    else:
+        display.show_result(result)
+    return EXIT_CODES[result.status]
+
+
+def _failed_run(chosen: argparse.Namespace, error: MusaagentError) -> RunResult:
+    run = chosen.out if chosen.command == "solve" else chosen.run
+    kept = run is not None and (Path(run) / "trajectory.jsonl").is_file()
+    return RunResult(
+        status=RunStatus.FAILED,
+        target=getattr(chosen, "target", "") or "",
+        run=str(run) if kept and not isinstance(error, UsageError) else None,
+        reason=str(error),
+        error=RunError.of(error),
+    )
+
+
+def _verify_object(
+    chosen: argparse.Namespace, verdict: Verdict, seconds: float
+) -> dict[str, object]:
+    return {
+        "status": verdict.status.value,
+        "target": verdict.target,
+        "candidate": chosen.candidate,
+        "run": None,
+        "turns": 0,
+        "verdict": as_json(verdict),
+        "flags": list(verdict.flags),
+        "seconds": seconds,
+        "op": chosen.op,
+    }

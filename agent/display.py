@@ -1,0 +1,353 @@
+"""The only module that prints: results on stdout, progress and errors on stderr."""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from musaagent.app import Observer, Step
+from musaagent.doctor import Findings
+from musaagent.evaluation import EvalObserver, outcome_word, summary
+from musaagent.result import RunResult
+from musaagent.tools.feedback import diagnostic_lines, finding_line, first_errors, sample_lines
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.results import Build, Launch, Profile, Verdict
+from musaagent.tools.task import Task
+from musaagent.traces.report import STOP_WORDS
+from musaagent.traces.schema import (
+    AnswerReceived,
+    BuildDone,
+    CandidateRead,
+    FeedbackGiven,
+    PlanMade,
+    ProfileTaken,
+    RewardGiven,
+    RunStarted,
+    VerdictReached,
+)
+from musaagent.traces.store import Trajectory
+
+_PIPE_WIDTH = 160
+"""Columns where stdout is no terminal: tables are for reading, lines are not cut."""
+_STYLES = {
+    "solved": "bold green",
+    "passed": "bold green",
+    "not_solved": "bold yellow",
+    "awaiting_model": "bold yellow",
+    "failed": "bold red",
+}
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """The one object that --json promises, on one line."""
+    sys.stdout.write(json.dumps(value, allow_nan=False) + "\n")
+    sys.stdout.flush()
+
+
+def say_error(line: str) -> None:
+    """One line on stderr, whatever the message holds."""
+    sys.stderr.write(" ".join(_clean(line).split()) + "\n")
+
+
+@contextmanager
+def progress(quiet: bool) -> Iterator[Observer | None]:
+    """A line on stderr for every node that ends, and a spinner for the one at work."""
+    console = Console(stderr=True)
+    if quiet or not console.is_terminal:
+        yield None
+        return
+    began: dict[str, float] = {}
+    with console.status("starting") as status:
+
+        def observe(step: Step) -> None:
+            label = f"turn {step.turn} {step.node}" if step.turn else step.node
+            if step.update is None:
+                began[step.node] = time.monotonic()
+                status.update(label)
+                return
+            took = time.monotonic() - began.get(step.node, time.monotonic())
+            said = step.update.get("stop") or step.update.get("outcome") or "done"
+            console.print(Text(f"{step.node:<8} {said:<11} {took:6.1f} s"))
+
+        yield observe
+
+
+class _EvalLines:
+    """Without a terminal: one line on stderr for each op."""
+
+    def begin(self, total: int, known: int) -> None:
+        self.total, self.count = total, known
+        say_error(f"{total} ops, {known} of them have a result already")
+
+    def finished(self, result: RunResult) -> None:
+        self.count += 1
+        said = f"{result.status.value:<10} {result.seconds:6.1f} s  {result.op}"
+        sys.stderr.write(f"{self.count:>4}/{self.total} {_clean(said)}\n")
+
+    def end(self) -> None:
+        pass
+
+
+class _EvalBar:
+    """On a terminal: a bar, and a line above it for each op."""
+
+    def __init__(self, console: Console) -> None:
+        columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        self._progress = Progress(TextColumn("{task.description}"), *columns, console=console)
+
+    def begin(self, total: int, known: int) -> None:
+        self._progress.start()
+        self._task = self._progress.add_task("solving", total=total, completed=known)
+
+    def finished(self, result: RunResult) -> None:
+        line = Text.assemble(_status(result.status), f" {result.seconds:6.1f} s  {result.op}")
+        self._progress.console.print(line)
+        self._progress.advance(self._task)
+
+    def end(self) -> None:
+        self._progress.stop()
+
+
+def eval_progress(quiet: bool) -> EvalObserver | None:
+    if quiet:
+        return None
+    console = Console(stderr=True)
+    return _EvalBar(console) if console.is_terminal else _EvalLines()
+
+
+def show_result(result: RunResult) -> None:
+    """What solve and resume tell a person."""
+    out = _stdout()
+    stop = f"; {STOP_WORDS[result.stop]}" if result.stop else ""
+    out.print(
+        Text.assemble(
+            _status(result.status),
+            f"  {result.op}  {result.turns} turns, {result.seconds:.1f} s{stop}",
+        )
+    )
+    if result.candidate:
+        _line(out, f"kernel   {result.candidate}")
+    elif result.attempt:
+        _line(out, f"attempt  {result.attempt} (did not pass)")
+    _line(out, f"report   {result.run}/report.md")
+    _line(out, f"turns    musaagent show {result.run}")
+    if result.reason:
+        _line(out, f"why      {result.reason}")
+    for flag in result.flags:
+        _line(out, f"flag     {flag}")
+
+
+def show_verdict(verdict: Verdict) -> None:
+    out = _stdout()
+    head = f"  {verdict.message}" if verdict.message else f"  on target {verdict.target}"
+    out.print(Text.assemble(_status(verdict.status), _clean(head)))
+    for line in _verdict_lines(verdict):
+        _line(out, line)
+
+
+def show_plan(task: Task, plan: Plan) -> None:
+    """What lint tells a person."""
+    out = _stdout()
+    _line(out, f"{task.path}: a task (content hash {task.hash})")
+    for line in _plan_lines(plan):
+        _line(out, line)
+    for trap in plan.traps:
+        _line(out, f"trap {trap.name}: {trap.message}")
+    if not plan.traps:
+        _line(out, "no traps")
+
+
+def show_run(result: RunResult, trajectory: Trajectory) -> None:
+    """A run for a person: every turn with its evidence."""
+    out = _stdout()
+    started = trajectory.all(RunStarted)[0]
+    out.print(Text.assemble(_status(result.status), f"  {started.task_name}  {result.run}"))
+    chosen, machine = started.settings, started.environment
+    _line(out, f"target {chosen.target}, policy {chosen.policy}, {started.time:%Y-%m-%d %H:%M} UTC")
+    _line(out, f"{machine.cpu_count} x {machine.cpu}, torch {machine.torch}, {machine.compiler}")
+    for remark in trajectory.remarks:
+        _line(out, f"remark: {remark}")
+    if planned := trajectory.find(PlanMade, 0):
+        for line in _plan_lines(planned.plan):
+            _line(out, line)
+    for received in trajectory.all(AnswerReceived):
+        _show_turn(out, trajectory, received, best=received.turn == result.best_turn)
+    if result.reason:
+        _line(out, f"\n{result.reason}")
+
+
+def show_table(results: list[RunResult]) -> None:
+    """Status by file, and the sums below."""
+    table = Table("file", "status", "turns", "outcome", "seconds", "reason", box=None)
+    for result in results:
+        table.add_row(
+            _clean(result.op),
+            _status(result.status),
+            str(result.turns),
+            outcome_word(result),
+            f"{result.seconds:.1f}",
+            Text(_clean(result.reason), overflow="ellipsis", no_wrap=True),
+        )
+    out = _stdout()
+    out.print(table)
+    sums = summary(results)
+    _line(
+        out,
+        f"{sums['total']} ops: {sums['solved']} solved, {sums['not_solved']} not solved, "
+        f"{sums['failed']} failed; {sums['seconds']:.0f} s of solving",
+    )
+    for reason, count in sums["reasons"].items():
+        _line(out, f"    {count} x {reason}")
+
+
+def show_doctor(findings: Findings) -> None:
+    out = _stdout()
+    _line(out, f"{findings.python}; torch {findings.torch or 'none'}")
+    _line(out, f"{findings.cpu_count} x {findings.cpu}; GPUs: {', '.join(findings.gpus) or 'none'}")
+    for name, version in findings.compilers.items():
+        _line(out, f"{name}: {version or 'not found'}")
+    _line(out, f"sandbox: {findings.sandbox}")
+    _line(out, f"cache: {findings.cache} ({findings.cache_bytes / 1e6:.0f} MB)")
+    for target in findings.targets:
+        word = Text("ready", style="bold green") if target.ready else Text("no", style="bold red")
+        out.print(Text.assemble(f"target {target.name}: ", word, f"  {target.remark}"))
+        for need in target.needs:
+            mark = "ok" if need.ok else "missing" if need.required else "absent (optional)"
+            remedy = "" if need.ok or not need.remedy else f" -> {need.remedy}"
+            _line(out, f"    {need.name}: {mark}: {need.detail}{remedy}")
+
+
+def _show_turn(out: Console, trajectory: Trajectory, received: AnswerReceived, best: bool) -> None:
+    turn = received.turn
+    out.print()
+    out.rule(f"turn {turn}: {received.phase}{' (best)' if best else ''}", align="left")
+    if told := trajectory.find(FeedbackGiven, turn):
+        _block(out, "feedback", told.text)
+    answer = received.answer
+    usage = ", ".join(f"{count} {name}" for name, count in answer.usage.items())
+    model = f" {answer.model}" if answer.model else ""
+    _line(out, f"answer: {received.policy}{model}, {answer.latency_s:.1f} s {usage}".rstrip())
+    if answer.refusal:
+        _line(out, f"refused: {answer.refusal}")
+    if read := trajectory.find(CandidateRead, turn):
+        lines = read.source.count("\n")
+        _line(out, f"candidate: {read.candidate}, {lines} lines, parent {read.parent or 'none'}")
+    if built := trajectory.find(BuildDone, turn):
+        _line(out, _build_line(built.build))
+    if reached := trajectory.find(VerdictReached, turn):
+        verdict = reached.verdict
+        text = f"  {verdict.message}" if verdict.message else ""
+        out.print(Text.assemble("verdict: ", _status(verdict.status), _clean(text)))
+        for line in _verdict_lines(verdict):
+            _line(out, f"    {line}")
+    if taken := trajectory.find(ProfileTaken, turn):
+        for line in _profile_lines(taken.profile):
+            _line(out, line)
+    if given := trajectory.find(RewardGiven, turn):
+        _line(out, f"reward: {given.reward.score:g}")
+
+
+def _plan_lines(plan: Plan) -> list[str]:
+    lines = [
+        f"inputs {', '.join(plan.input_shapes) or 'none'} -> "
+        f"{', '.join(plan.output_shapes) or 'none'}",
+        f"{plan.flops:,} FLOPs, at least {plan.least_bytes:,} bytes to move",
+    ]
+    if plan.scaling:
+        changed = ", ".join(f"{name} {own} -> {ran}" for name, (own, ran) in plan.scaling.items())
+        lines.append(f"scaled for the CPU: {changed}; runs {', '.join(plan.scaled_shapes)}")
+    if plan.trace_error:
+        lines.append(f"not traced: {plan.trace_error}")
+    return lines
+
+
+def _build_line(build: Build) -> str:
+    took = (
+        "cached" if build.cached else f"{build.seconds:.1f} s ({build.compiler_seconds:.1f} s g++)"
+    )
+    outcome = "ok" if build.ok else "failed"
+    real = f"; {build.real_compile}" if build.real_compile else ""
+    return f"build: {outcome}, {build.level or 'no'} headers, {took}{real}"
+
+
+def _verdict_lines(verdict: Verdict) -> list[str]:
+    lines: list[str] = []
+    if verdict.build is not None:
+        for diagnostic in first_errors(verdict.build):
+            lines += diagnostic_lines(diagnostic)
+    for error in verdict.errors if verdict.kind else ():
+        lines += sample_lines(error)
+    lines += [finding_line(finding) for finding in verdict.findings]
+    if verdict.trials:
+        passed = sum(trial.passed for trial in verdict.trials)
+        worst = max(trial.worst for trial in verdict.trials)
+        checked = "with" if verdict.checked else "without"
+        lines.append(
+            f"{passed} of {len(verdict.trials)} trials passed, largest error {worst:.2%} of what "
+            f"is allowed, {checked} a checked run"
+        )
+    if verdict.shapes:
+        lines.append(f"ran {', '.join(verdict.shapes)}")
+    lines += [_launch_line(launch) for launch in verdict.launches]
+    if verdict.phase_seconds:
+        parts = ", ".join(f"{name} {took:.2f}" for name, took in verdict.phase_seconds.items())
+        lines.append(f"{verdict.seconds:.2f} s: {parts}")
+    lines += [f"flag: {flag}" for flag in verdict.flags]
+    if verdict.status != "passed" and verdict.details:
+        lines += verdict.details.rstrip().split("\n")[-30:]
+    return lines
+
+
+def _profile_lines(profile: Profile) -> list[str]:
+    lines = [f"profile: {profile.engine}, bound by {profile.bound}"]
+    lines += [f"    {_launch_line(launch)}" for launch in profile.launches]
+    for r in profile.resources:
+        lines.append(
+            f"    {r.kernel} on {r.arch}: {r.registers} registers, spills {r.spill_store_bytes}/"
+            f"{r.spill_load_bytes} B, shared {r.static_shared_bytes} B, stack {r.stack_bytes} B"
+        )
+    if profile.suggestion:
+        lines.append(f"    next: {profile.suggestion}")
+    return lines
+
+
+def _launch_line(launch: Launch) -> str:
+    moved = ""
+    if launch.global_read_bytes or launch.global_write_bytes:
+        moved = f", read {launch.global_read_bytes:,} B, wrote {launch.global_write_bytes:,} B"
+    return (
+        f"launched {launch.kernel} x{launch.count}: grid {launch.grid}, block {launch.block}, "
+        f"shared {launch.shared_bytes} B{moved}"
+    )
+
+
+def _block(out: Console, title: str, text: str) -> None:
+    _line(out, f"{title}:")
+    for line in text.split("\n"):
+        _line(out, f"    {line}")
+
+
+def _status(status: str) -> Text:
+    return Text(str(status), style=_STYLES.get(str(status), "bold red"))
+
+
+def _stdout() -> Console:
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
+
+
+def _line(out: Console, text: str) -> None:
+    out.print(Text(_clean(text)), soft_wrap=True)
+
+
+def _clean(text: str) -> str:
+    """Without control characters: candidate text must not write to the terminal's own controls."""
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )

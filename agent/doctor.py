@@ -1,0 +1,154 @@
+"""What this machine has, and what is missing for which target. Imports no torch."""
+
+import os
+import shutil
+from pathlib import Path
+
+from musaagent import machine
+from musaagent.errors import ToolchainMissing
+from musaagent.tools.results import Record
+
+
+class Need(Record):
+    """One thing that a target needs."""
+
+    name: str
+    ok: bool
+    detail: str
+    remedy: str = ""
+    required: bool = True
+
+
+class TargetHealth(Record):
+    name: str
+    ready: bool
+    needs: tuple[Need, ...]
+    remark: str = ""
+
+
+class Findings(Record):
+    """The answer of `musaagent doctor`."""
+
+    status: str
+    """`ready`, or `missing` where an asked target cannot run here."""
+    python: str
+    torch: str | None
+    compilers: dict[str, str | None]
+    """Name -> first line of its version; None where it is not on the PATH."""
+    gpus: tuple[str, ...]
+    sandbox: str
+    cache: str
+    cache_bytes: int
+    cpu: str
+    cpu_count: int
+    targets: tuple[TargetHealth, ...]
+
+    @property
+    def ready(self) -> bool:
+        return self.status == "ready"
+
+
+def examine(target: str | None = None) -> Findings:
+    """All targets, or one; without a choice the host target decides what `ready` means."""
+    from musaagent.tools.sandbox import sandbox_kind
+
+    checks = {"host": _host, "cuda": _cuda, "musa": _musa}
+    names = [target] if target else list(checks)
+    targets = tuple(checks[name]() for name in names)
+    folder = cache_folder()
+    return Findings(
+        status="ready" if targets[0].ready else "missing",
+        python=machine.python_line(),
+        torch=machine.torch_version(),
+        compilers={
+            "g++": machine.tool_version("g++"),
+            "nvcc": machine.nvcc_version(),
+            "mcc": machine.tool_version("mcc"),
+        },
+        gpus=(*machine.nvidia_gpus(), *machine.musa_gpus()),
+        sandbox=sandbox_kind().detail,
+        cache=str(folder),
+        cache_bytes=folder_bytes(folder),
+        cpu=machine.cpu_name(),
+        cpu_count=os.cpu_count() or 1,
+        targets=targets,
+    )
+
+
+def cache_folder() -> Path:
+    from musaagent.tools.host.builder import default_cache_dir
+
+    return default_cache_dir()
+
+
+def folder_bytes(folder: Path) -> int:
+    """Size of all files below; files that vanish meanwhile count nothing."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += (Path(parent) / name).lstat().st_size
+            except OSError:
+                continue
+    return total
+
+
+def _host() -> TargetHealth:
+    from musaagent.tools.host.target import HostTarget
+
+    torch = machine.torch_version()
+    needs = [
+        Need(name="torch", ok=torch is not None, detail=torch or "none", remedy="install torch")
+    ]
+    try:
+        target = HostTarget()
+    except ToolchainMissing as error:
+        needs.append(Need(name="host target", ok=False, detail=str(error)))
+        return _health("host", needs)
+    try:
+        needs += [Need(**vars(capability)) for capability in target.capabilities()]
+    finally:
+        target.close()
+    return _health("host", needs)
+
+
+def _cuda() -> TargetHealth:
+    gpus, nvcc = machine.nvidia_gpus(), machine.nvcc_version()
+    torch = machine.torch_version() or "none"
+    needs = [
+        _need("NVIDIA GPU", bool(gpus), ", ".join(gpus), "a machine with a driver and nvidia-smi"),
+        _need("nvcc", nvcc is not None, nvcc or "", "install the CUDA toolkit"),
+        _need("CUDA torch", "+cpu" not in torch, torch, "install a torch built for CUDA"),
+    ]
+    return _health("cuda", needs, built=False)
+
+
+def _musa() -> TargetHealth:
+    gpus, mcc = machine.musa_gpus(), machine.tool_version("mcc")
+    needs = [
+        _need("Moore Threads GPU", bool(gpus), ", ".join(gpus), "a machine with mthreads-gmi"),
+        _need("mcc", mcc is not None, mcc or "", "install the MUSA SDK"),
+        _need(
+            "torch_musa",
+            machine.has_module("torch_musa"),
+            "installed",
+            "install torch_musa, or use Moore Threads' image",
+        ),
+        _need(
+            "musa driver files",
+            Path("/dev/mtgpu.0").exists() or shutil.which("mthreads-gmi") is not None,
+            "present",
+            "install the MUSA driver",
+        ),
+    ]
+    return _health("musa", needs, built=False)
+
+
+def _need(name: str, ok: bool, detail: str, remedy: str) -> Need:
+    return Need(name=name, ok=ok, detail=detail if ok else "not found", remedy=remedy)
+
+
+def _health(name: str, needs: list[Need], *, built: bool = True) -> TargetHealth:
+    ready = built and all(need.ok for need in needs if need.required)
+    remark = "" if built else "this version cannot run this target yet, whatever is installed"
+    return TargetHealth(name=name, ready=ready, needs=tuple(needs), remark=remark)

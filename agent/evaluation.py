@@ -1,0 +1,289 @@
+"""Solve a folder of ops side by side; one result a line, and what has its line is not done again.
+
+    RUN/eval.json       the settings; another set of settings needs another RUN
+    RUN/results.jsonl   one object for each op, as `solve --json` prints it, in order of finishing
+    RUN/runs/           the folder of every single run
+    RUN/errors.log      tracebacks of faults of our own
+
+A line that tells of our own failure is tried again by the next call; a broken op file is not.
+"""
+
+import fcntl
+import os
+import re
+import threading
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from pydantic import ValidationError
+
+from musaagent import app
+from musaagent.errors import MusaagentError, TaskError, UsageError
+from musaagent.result import RunError, RunResult
+from musaagent.rundir import RunDir, write_whole
+from musaagent.tools.results import Record
+from musaagent.tools.target import Target
+from musaagent.tools.task import load_task
+from musaagent.traces.schema import RunStatus
+
+_RESULTS = "results.jsonl"
+_SETTINGS = "eval.json"
+
+
+class EvalSettings(Record):
+    """What every op of the evaluation is solved with."""
+
+    target: Literal["host", "cuda", "musa"] = "host"
+    policy: str = "builtin"
+    answers: str = ""
+    max_turns: int = 6
+    seed: int | None = None
+    warp_size: Literal[32, 128] = 32
+
+
+class EvalObserver(Protocol):
+    """Told of progress, from the thread that called evaluate."""
+
+    def begin(self, total: int, known: int) -> None: ...
+
+    def finished(self, result: RunResult) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class _Job:
+    """Everything that a worker thread needs."""
+
+    folder: Path
+    out: Path
+    settings: EvalSettings
+    force: bool
+    target: Target
+    stopping: threading.Event
+
+
+def evaluate(
+    folder: Path,
+    out: Path,
+    settings: EvalSettings,
+    *,
+    jobs: int | None = None,
+    limit: int | None = None,
+    force: bool = False,
+    target: Target | None = None,
+    observer: EvalObserver | None = None,
+) -> list[RunResult]:
+    """Results of the folder's ops, in order of their names. Raises UsageError or InfraError.
+
+    `target` stands in for the one that the settings name; it must be safe to call from threads.
+    """
+    ops = find_ops(folder)[:limit]
+    _prepare(out, settings, force)
+    with _claimed(out):
+        kept = [r for r in _stored(out) if not (_ours(r) or (force and r.op in ops))]
+        write_whole(out / _RESULTS, "".join(r.model_dump_json() + "\n" for r in kept))
+        done = {result.op for result in kept}
+        waiting = [op for op in ops if op not in done]
+        if observer is not None:
+            observer.begin(len(ops), len(ops) - len(waiting))
+        try:
+            if waiting:
+                with app.lent_target(target or settings.target) as place:
+                    job = _Job(folder, out, settings, force, place, threading.Event())
+                    _work(job, waiting, jobs or os.cpu_count() or 1, observer)
+        finally:
+            if observer is not None:
+                observer.end()
+        return [result for result in read_results(out) if result.op in set(ops)]
+
+
+def find_ops(folder: Path) -> list[str]:
+    """Paths of the op files below a folder, `2_x.py` before `10_x.py`. Raises UsageError."""
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder")
+    paths = (path.relative_to(folder) for path in folder.rglob("*.py"))
+    ops = [
+        path.as_posix()
+        for path in paths
+        if not any(part.startswith((".", "_")) for part in path.parts)
+    ]
+    if not ops:
+        raise UsageError(f"{folder}: no .py file in it or below")
+    return sorted(ops, key=_natural)
+
+
+def is_evaluation(path: Path) -> bool:
+    return (path / _RESULTS).is_file()
+
+
+def read_results(out: Path) -> list[RunResult]:
+    """Stored results in order of their ops' names. Raises UsageError where there are none."""
+    if not is_evaluation(out):
+        raise UsageError(f"{out} is no evaluation: it has no {_RESULTS}")
+    return sorted(_stored(out), key=lambda result: _natural(result.op))
+
+
+def summary(results: list[RunResult]) -> dict[str, Any]:
+    """Counts by status, and of what is not solved by its reason."""
+    reasons = Counter(outcome_word(r) for r in results if r.status is not RunStatus.SOLVED)
+    counts = Counter(result.status.value for result in results)
+    return {
+        "total": len(results),
+        **{status.value: counts[status.value] for status in RunStatus},
+        "reasons": dict(reasons.most_common()),
+        "seconds": sum(result.seconds for result in results),
+    }
+
+
+def outcome_word(result: RunResult) -> str:
+    """The typed reason in one word: the verdict's status, `refused`, or our exception's name."""
+    if result.error is not None:
+        return result.error.type
+    if result.verdict is None:
+        return str(result.stop or "none")
+    kind = f" ({result.verdict.kind})" if result.verdict.kind else ""
+    return f"{result.verdict.status}{kind}"
+
+
+def _work(job: _Job, ops: list[str], jobs: int, observer: EvalObserver | None) -> None:
+    """One target for all: its workers are started once. Lines are written by this thread alone."""
+    pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="eval")
+    try:
+        futures: list[Future[RunResult | None]] = [pool.submit(_solve, job, op) for op in ops]
+        for future in as_completed(futures):
+            result = future.result()
+            assert result is not None, "only a stopped evaluation leaves an op out"
+            _append(job.out / _RESULTS, result)
+            if observer is not None:
+                observer.finished(result)
+    except BaseException:
+        job.stopping.set()
+        # Ends the calls that are under way; what they would answer is not recorded.
+        job.target.close()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _solve(job: _Job, op: str) -> RunResult | None:
+    """None once the evaluation is being stopped."""
+    path = job.folder / op
+    try:
+        result = _solve_or_resume(job, path)
+    except Exception as error:
+        if job.stopping.is_set():
+            return None
+        if not isinstance(error, MusaagentError):
+            _log_fault(job.out, op)
+        result = RunResult(
+            status=RunStatus.FAILED,
+            target=job.settings.target,
+            error=RunError.of(error),
+            reason=RunError.of(error).message,
+        )
+    return result.model_copy(update={"op": op})
+
+
+def _solve_or_resume(job: _Job, path: Path) -> RunResult:
+    task = load_task(path)
+    run = RunDir(job.out / "runs" / f"{task.name}-{task.hash[:8]}")
+    if run.trajectory.exists() and not job.force:
+        try:
+            return app.resume(run.path, target=job.target)
+        except UsageError:
+            # A run cut off at its very start, or damaged: it has nothing to go on from.
+            pass
+    return app.solve(
+        path,
+        target=job.target,
+        policy=job.settings.policy,
+        out=run.path,
+        force=True,
+        answers=job.settings.answers,
+        max_turns=job.settings.max_turns,
+        seed=job.settings.seed,
+        warp_size=job.settings.warp_size,
+    )
+
+
+def _ours(result: RunResult) -> bool:
+    """Whether a stored line tells of our failure, not of the op's or the policy's."""
+    return result.error is not None and result.error.type != TaskError.__name__
+
+
+def _prepare(out: Path, settings: EvalSettings, force: bool) -> None:
+    if out.exists() and not out.is_dir():
+        raise UsageError(f"{out} is a file; --out needs a folder")
+    stored = out / _SETTINGS
+    if stored.exists() and not force:
+        try:
+            known = EvalSettings.model_validate_json(stored.read_bytes())
+        except ValidationError as error:
+            raise UsageError(f"{stored} cannot be read; give another --out") from error
+        if known != settings:
+            raise UsageError(
+                f"{out} was made with {_differences(known, settings)}; give the same settings, "
+                "another --out, or --force"
+            )
+    try:
+        (out / "runs").mkdir(parents=True, exist_ok=True)
+        (out / _RESULTS).touch()
+    except OSError as error:
+        raise UsageError(f"cannot write in {out}: {error.strerror}") from error
+    write_whole(stored, settings.model_dump_json(indent=2) + "\n")
+
+
+def _differences(known: EvalSettings, now: EvalSettings) -> str:
+    pairs = zip(known, now, strict=True)
+    return ", ".join(f"{name} {old}" for (name, old), (_, new) in pairs if old != new)
+
+
+@contextmanager
+def _claimed(out: Path) -> Iterator[None]:
+    descriptor = os.open(out, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise UsageError(f"{out} is in use by another musaagent process") from error
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _stored(out: Path) -> list[RunResult]:
+    """All whole lines; one that a kill cut short is left out."""
+    path = out / _RESULTS
+    *lines, _ = path.read_bytes().split(b"\n")
+    results = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            results.append(RunResult.model_validate_json(line))
+        except ValidationError as error:
+            raise UsageError(f"{path}:{number}: no result of this version") from error
+    return results
+
+
+def _append(path: Path, result: RunResult) -> None:
+    with path.open("ab") as file:
+        file.write(result.model_dump_json().encode() + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _log_fault(out: Path, op: str) -> None:
+    with (out / "errors.log").open("a") as file:
+        file.write(f"{op}\n{traceback.format_exc()}\n")
+
+
+def _natural(name: str) -> list[tuple[int, int | str]]:
+    """Sort key that reads digits as numbers; ints and strings never meet in a comparison."""
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]

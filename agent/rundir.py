@@ -1,0 +1,121 @@
+"""The folder of one run, and writing files whole or not at all.
+
+candidate.py       the best candidate, if it passed; nothing else is ever called so
+attempt.py         the candidate that came furthest, where none passed
+report.md          what was asked, what was proven and how, what was not
+trajectory.jsonl   every event of the run
+checkpoint.sqlite  where the graph stands, for resume
+task.py            the op file as it was read
+"""
+
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from musaagent.errors import InfraError, UsageError
+from musaagent.tools.task import Task
+
+
+@dataclass(frozen=True)
+class RunDir:
+    path: Path
+
+    @property
+    def candidate(self) -> Path:
+        return self.path / "candidate.py"
+
+    @property
+    def attempt(self) -> Path:
+        return self.path / "attempt.py"
+
+    @property
+    def report(self) -> Path:
+        return self.path / "report.md"
+
+    @property
+    def trajectory(self) -> Path:
+        return self.path / "trajectory.jsonl"
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.path / "checkpoint.sqlite"
+
+    @property
+    def task(self) -> Path:
+        return self.path / "task.py"
+
+    @property
+    def checkpoint_files(self) -> tuple[Path, ...]:
+        """SQLite keeps two files beside its own."""
+        return tuple(self.path / f"{self.checkpoint.name}{end}" for end in ("", "-wal", "-shm"))
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Everything that a run writes."""
+        outputs = (self.candidate, self.attempt, self.report)
+        return (*outputs, self.trajectory, *self.checkpoint_files, self.task)
+
+    @classmethod
+    def create(cls, path: Path, force: bool) -> Self:
+        """Make the folder ready for a new run. Raises UsageError where a run is already there."""
+        run = cls(path)
+        if path.exists() and not path.is_dir():
+            raise UsageError(f"{path} is a file; --out needs a folder")
+        present = [file for file in run.files if file.exists()]
+        if present and not force:
+            raise UsageError(
+                f"{path} already holds a run; give --force to replace it, another --out, "
+                f"or go on with it: musaagent resume {path}"
+            )
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            for file in present:
+                file.unlink()
+            with tempfile.TemporaryFile(dir=path):
+                pass
+        except OSError as error:
+            raise UsageError(f"cannot write in {path}: {error.strerror}") from error
+        return run
+
+    @classmethod
+    def existing(cls, path: Path) -> Self:
+        """Raises UsageError where the folder holds no run."""
+        run = cls(path)
+        if not path.exists():
+            raise UsageError(f"{path}: no such run")
+        if not run.trajectory.is_file():
+            raise UsageError(f"{path} is no run: it has no trajectory.jsonl")
+        return run
+
+    def remove(self) -> None:
+        """Take back a run that never got as far as an answer; a folder with other files stays."""
+        for file in self.files:
+            file.unlink(missing_ok=True)
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+
+
+def default_run_dir(task: Task) -> Path:
+    return Path("musaagent-runs") / f"{task.name}-{task.hash[:8]}"
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Readers see the old file or the new one, never a part. Raises InfraError."""
+    try:
+        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    except OSError as error:
+        raise InfraError(f"cannot write {path}: {error.strerror}") from error
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)
+        temporary.replace(path)
+    except OSError as error:
+        raise InfraError(f"cannot write {path}: {error.strerror}") from error
+    finally:
+        temporary.unlink(missing_ok=True)
