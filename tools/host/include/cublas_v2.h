@@ -1,0 +1,1 @@
+#error "musahost: unsupported construct: cuBLAS (cublas_v2.h)"

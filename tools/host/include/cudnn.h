@@ -1,0 +1,1 @@
+#error "musahost: unsupported construct: cuDNN (cudnn.h)"

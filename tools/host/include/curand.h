@@ -1,0 +1,1 @@
+#error "musahost: unsupported construct: cuRAND host API (curand.h)"

@@ -1,0 +1,1 @@
+#error "musahost: unsupported construct: cuSOLVER (cusolverDn.h)"

@@ -1,0 +1,1 @@
+#error "musahost: unsupported construct: CUTLASS (cutlass/cutlass.h)"

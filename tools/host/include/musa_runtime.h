@@ -1,0 +1,3 @@
+#pragma once
+#include "musahost/cuda.h"
+#include "musahost/musa_names.h"

@@ -1,0 +1,74 @@
+// Kernel launches: what `kernel<<<grid, block, shared, stream>>>(arguments)` is rewritten to.
+#pragma once
+#include "device.h"
+
+#ifndef MUSAHOST_STREAM_TYPES
+#define MUSAHOST_STREAM_TYPES
+typedef struct CUstream_st* cudaStream_t;
+#endif
+
+namespace musahost {
+
+struct Config {
+  dim3 grid, block;
+  size_t shared_bytes;
+  bool cooperative = false;
+};
+
+// The stream is accepted in any form that a launch accepts (CUDAStream converts, 0 is the default).
+inline Config config(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_t = nullptr) {
+  return Config{grid, block, shared_bytes};
+}
+
+// A launch argument written 0 or NULL: becomes whatever the kernel's parameter is.
+struct Null {
+  template <class T>
+  constexpr operator T() const {
+    return T(0);
+  }
+};
+
+// Address of a kernel where its name denotes one function, as the key of its attributes.
+// `Tag` makes the call dependent, so that `requires` can ask whether it compiles.
+template <class Tag, class... P>
+const void* function_key(void (*kernel)(P...)) {
+  return reinterpret_cast<const void*>(kernel);
+}
+
+template <class Call>
+void submit(const Config& c, const char* source, int line, const char* name, const void* key,
+            Call& call) {
+  if (musahost_current.warp_size) warp_size = static_cast<int>(musahost_current.warp_size);
+  MusahostLaunch launch{};
+  launch.grid = c.grid;
+  launch.block = c.block;
+  launch.shared_bytes = c.shared_bytes;
+  launch.run = [](void* argument) { (*static_cast<Call*>(argument))(); };
+  launch.argument = &call;
+  launch.function = key;
+  launch.kernel = name;
+  launch.cooperative = c.cooperative;
+  launch.source = source;
+  launch.line = line;
+  musahost_launch(&launch);
+}
+
+// `run(arguments...)` is one CUDA thread; the arguments were evaluated once, on the host, and every
+// thread copies them from here into the kernel's own parameters.
+template <class Key, class Run, class... A>
+__attribute__((noinline)) void launch(const Config& c, const char* source, int line,
+                                      const char* name, Key key, Run run, A... arguments) {
+  auto call = [&] { run(arguments...); };
+  submit(c, source, line, name, key(0), call);
+}
+
+// The same for a kernel whose parameter types are known: arguments convert here, as in a call.
+template <class... P>
+__attribute__((noinline)) void launch_function(const Config& c, const char* source, int line,
+                                               const char* name, void (*kernel)(P...),
+                                               typename exactly<P>::type... arguments) {
+  auto call = [&] { kernel(arguments...); };
+  submit(c, source, line, name, reinterpret_cast<const void*>(kernel), call);
+}
+
+}  // namespace musahost
