@@ -21,7 +21,10 @@ struct MusahostThread {
   void* dynamic_shared;
   size_t dynamic_bytes;
 };
-extern "C" __attribute__((visibility("default"), tls_model("initial-exec"))) thread_local MusahostThread musahost_current;
+// `__thread`, because an extern thread_local is reached through a wrapper function on every use.
+extern "C" {
+extern __attribute__((visibility("default"), tls_model("initial-exec"))) __thread MusahostThread musahost_current;
+}
 
 struct MusahostLaunch {
   uint3 grid, block;

@@ -1,0 +1,25 @@
+// Runs the threads of blocks on fibers of one OS thread.
+//
+// A thread that never waits is an ordinary call: the fiber that ran it goes on with the next thread on
+// the same stack. Only a thread that waits keeps its stack. Fibers never change their OS thread, so
+// thread-local variables (threadIdx among them) stay right.
+#pragma once
+#include "state.h"
+
+namespace musahost {
+
+// Runs blocks of the launch on the calling OS thread until none is left or the launch is cancelled.
+void run_blocks(Launch& launch, int worker_number);
+
+// Suspends the running thread in `state` until it is made ready; others run meanwhile.
+void wait_in(State state, int line);
+// Suspends it, but behind all others that can run.
+void let_others_run();
+void make_ready(Block& block, int thread);
+// Ends the running thread's launch: nothing more of its block is executed. Does not return.
+[[noreturn]] void abandon(Fault fault);
+
+// Threads at a barrier that has all its threads get on; called when one arrives or one exits.
+void complete_barrier(Block& block);
+
+}  // namespace musahost
