@@ -1,0 +1,474 @@
+"""The jail that model-written code runs in: what it may touch, use and reach.
+
+`enter(spec)` is called in a freshly forked child and returns only in the confined process, two
+forks further in. `python -I jail.py` runs a program the same way (see `musaagent.tools.sandbox`).
+
+What is stopped, by kind:
+
+                                            namespaces  landlock   rlimits
+    endless loops (wall time is the caller's)    yes       yes       yes
+    memory, CPU time, one file's size, cores     yes       yes       yes
+    fork bombs                                   yes       yes (1)   yes (1)
+    processes that stay behind                   yes       yes (2)   yes (2)
+    network, all sockets                         yes       yes (3)   yes (3)
+    a program that is not ours (allow_exec off)  yes       yes       yes (3)
+    tracing others, kernel keys, mounts, bpf     yes       yes       yes (3)
+    signals to our processes, kill(-1)           yes       yes (4)   yes (3)
+    signals to other processes of the user       yes       yes (4)   no (5)
+    reading the user's files                     yes       yes       no (5)
+    writing outside the writable folders         yes       yes (6)   no (5)
+    filling the disk with many files             yes       no        no
+    seeing which processes run                   yes       no        no
+
+    (1) By RLIMIT_NPROC on top of what the user runs already; as root, where the folders of this
+        Python are closed to other users, only by the watcher that kills the tree.
+    (2) Unless the process kills its supervisor, which (4) and (3) stop.
+    (3) By seccomp on x86_64 and aarch64; elsewhere not stopped, TCP apart (Landlock ABI 4).
+    (4) By Landlock ABI 6 (Linux 6.12), or by seccomp for our own processes.
+    (5) Started by root it runs as a user that exists nowhere else, which stops these, if the
+        folders of this Python and those asked for are open to other users.
+    (6) Programs (allow_exec) can still change modes and times of files that the user owns.
+
+Not stopped by any kind: covert channels (CPU load, cache timing), reading what is world-readable
+under /usr and /etc, errors of the kernel itself. A device that is passed in (`devices`) is open to
+whatever its driver allows. Kind `none` limits resources and stops nothing else.
+"""
+
+import json
+import os
+import resource
+import shutil
+import signal
+import stat
+import struct
+import sys
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NoReturn
+
+from musaagent.tools import landlock, mounts, seccomp, syscalls
+from musaagent.tools.process_tree import kill_descendants, tasks_of_user, usage
+
+INSIDE_UID = 65534
+_FIRST_JAIL_UID = 2_000_000_000
+_CAPABILITIES_NEEDED = (6, 7, 8, 21)  # SETGID, SETUID, SETPCAP, SYS_ADMIN
+_OPEN_FILES = 1024
+
+
+class Kind(StrEnum):
+    """What holds a jail together."""
+
+    BWRAP = "bwrap"
+    """bubblewrap, for programs that are started (not for forked workers)."""
+    NAMESPACES = "namespaces"
+    """Own user or root, mount, pid, net, ipc and uts namespaces, and all that follows below."""
+    LANDLOCK = "landlock"
+    """Landlock, seccomp and resource limits."""
+    RLIMITS = "rlimits"
+    """Resource limits and seccomp."""
+    NONE = "none"
+    """Resource limits only: the code can do what the user can."""
+
+
+@dataclass(frozen=True)
+class JailSpec:
+    """Limits of one jail. Paths are absolute; system folders and this Python are always readable.
+
+    Started by root, the jail runs as an unused uid: writable folders are given to it while it
+    runs, and read-only ones must be readable by others.
+    """
+
+    kind: Kind | None = None
+    """None: the best that the machine has."""
+    writable: tuple[str, ...] = ()
+    read_only: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Files and folders inside visible ones that are covered (not by Landlock)."""
+    devices: tuple[str, ...] = ()
+    memory_mb: int = 8192
+    """What the tree may use on top of what it was forked with."""
+    address_space: bool = True
+    """Also limit virtual memory; off for GPU drivers, which reserve huge ranges."""
+    cpu_s: int | None = None
+    file_size_mb: int = 1024
+    max_processes: int = 64
+    no_network: bool = True
+    tmp_mb: int = 256
+    allow_exec: bool = False
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "JailSpec":
+        fields: dict[str, Any] = json.loads(text)
+        for name, value in fields.items():
+            if isinstance(value, list):
+                fields[name] = tuple(value)
+        if fields["kind"] is not None:
+            fields["kind"] = Kind(fields["kind"])
+        return cls(**fields)
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """Who the confined process is: `changes` where root hands over to an unused uid."""
+
+    uid: int
+    gid: int
+    changes: bool
+
+
+def enter(spec: JailSpec, *, event_fd: int, cwd: str | None = None, execs: bool = False) -> None:
+    """Confine this process; returns only in the innermost child. Needs a single thread.
+
+    The caller's process stays as the supervisor: it ends when the confined process has ended and
+    nothing of it is left, with the same exit code or signal. Lines of JSON go to `event_fd`:
+    `{"inner": pid}` is the process whose death ends them all, `{"error": text}` says why there is
+    no jail (exit code 125). `execs` says that an exec follows, so memory counts from zero.
+    """
+    try:
+        _enter(spec, event_fd, cwd, execs)
+    except BaseException as error:
+        send_event(event_fd, error=f"{type(error).__name__}: {error}")
+        os._exit(125)
+
+
+def send_event(event_fd: int, **fields: object) -> None:
+    with suppress(OSError):
+        os.write(event_fd, json.dumps(fields).encode() + b"\n")
+
+
+def _enter(spec: JailSpec, event_fd: int, cwd: str | None, execs: bool) -> None:
+    if spec.kind is None or spec.kind is Kind.BWRAP:
+        raise ValueError("enter() needs a kind that works in this process")
+    parent = os.getppid()
+    with suppress(PermissionError):  # a session leader already
+        os.setsid()
+    # The id maps can be written only while /proc/self is ours.
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
+    isolated = spec.kind is Kind.NAMESPACES
+    identity = _identity(spec)
+    _hand_over(spec.writable, identity)
+    scratch = None if isolated else _private_folder(identity)
+    if isolated:
+        identity = _new_namespaces(spec, identity)
+    syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(125)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+    status_read, status_write = os.pipe()
+    supervisor = os.getpid()
+    inner = os.fork()
+    if inner:
+        os.close(status_write)
+        send_event(event_fd, inner=inner)
+        _supervise(spec, inner, status_read, scratch, identity)
+    os.close(status_read)
+    if isolated:
+        _become_init(spec, identity, status_write)
+    os.close(status_write)
+    _confine(spec, identity, scratch or "/tmp", execs, protected=(supervisor, os.getppid()))
+    if cwd is not None or isolated:
+        os.chdir(cwd or "/tmp")
+    else:
+        os.chdir(scratch or "/")
+
+
+def _identity(spec: JailSpec) -> _Identity:
+    uid, gid = os.getuid(), os.getgid()
+    if os.geteuid() != 0 or spec.kind is Kind.NONE or not _has_capabilities():
+        return _Identity(uid, gid, changes=False)
+    if spec.kind is not Kind.NAMESPACES:
+        needed = (sys.prefix, sys.base_prefix, str(Path(__file__).parent), *spec.read_only)
+        parents = tuple(str(Path(p).parent) for p in spec.writable)
+        if not mounts.traversable_by_others((*needed, *parents)):
+            return _Identity(uid, gid, changes=False)
+    unused = _unused_id("uid_map"), _unused_id("gid_map")
+    return _Identity(*unused, changes=True)
+
+
+def _has_capabilities() -> bool:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("CapEff:"):
+            bits = int(line.split()[1], 16)
+            return all(bits >> c & 1 for c in _CAPABILITIES_NEEDED)
+    return False
+
+
+def _unused_id(map_name: str) -> int:
+    """An id that no account has, different for every jail: RLIMIT_NPROC counts by uid."""
+    rows = [line.split() for line in Path(f"/proc/self/{map_name}").read_text().splitlines()]
+    end = max(int(first) + int(count) for first, _, count in rows)
+    if end > _FIRST_JAIL_UID + (1 << 22):
+        return _FIRST_JAIL_UID + os.getpid()
+    return end - 8 - os.getpid() % 4096
+
+
+def _hand_over(folders: Sequence[str], identity: _Identity) -> None:
+    if identity.changes:
+        for folder in folders:
+            chown_tree(folder, identity.uid, identity.gid)
+
+
+def chown_tree(folder: str, uid: int, gid: int) -> None:
+    """Give a folder and all in it to a user; links are not followed."""
+    os.chown(folder, uid, gid, follow_symlinks=False)
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            with suppress(FileNotFoundError):
+                info = path.lstat()
+                # A second hard link may lie outside the folder.
+                if stat.S_ISDIR(info.st_mode) or info.st_nlink == 1:
+                    os.chown(path, uid, gid, follow_symlinks=False)
+
+
+def _private_folder(identity: _Identity) -> str:
+    folder = tempfile.mkdtemp(prefix="musaagent-jail-")
+    if identity.changes:
+        os.chown(folder, identity.uid, identity.gid)
+    return folder
+
+
+def _new_namespaces(spec: JailSpec, identity: _Identity) -> _Identity:
+    flags = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWIPC
+    flags |= syscalls.CLONE_NEWUTS | (syscalls.CLONE_NEWNET if spec.no_network else 0)
+    if identity.changes:
+        syscalls.unshare(flags)
+        return identity
+    syscalls.unshare(flags | syscalls.CLONE_NEWUSER)
+    Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"{INSIDE_UID} {identity.uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{INSIDE_UID} {identity.gid} 1")
+    return _Identity(INSIDE_UID, INSIDE_UID, changes=False)
+
+
+def _supervise(
+    spec: JailSpec, inner: int, status_read: int, scratch: str | None, identity: _Identity
+) -> NoReturn:
+    """Wait for the end, see that nothing is left, and end in the same way."""
+    try:
+        syscalls.close_other_fds({0, 1, 2, status_read})
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        pid, status = os.wait()
+        while pid != inner:
+            pid, status = os.wait()
+        reported = os.read(status_read, 4) if spec.kind is Kind.NAMESPACES else b""
+        if len(reported) == 4:
+            (status,) = struct.unpack("i", reported)
+        _end_leftovers()
+        if scratch is not None:
+            shutil.rmtree(scratch, onerror=_open_and_retry)
+        if identity.changes:
+            for folder in spec.writable:
+                chown_tree(folder, os.getuid(), os.getgid())
+        _end_like(status)
+    finally:
+        os._exit(125)
+
+
+def _open_and_retry(retry: Callable[[str], object], path: str, _: object) -> None:
+    """A folder that was closed on purpose is opened, so that it can be removed."""
+    with suppress(OSError):
+        for folder in (str(Path(path).parent), path):
+            Path(folder).chmod(0o700)
+        shutil.rmtree(path) if retry in (os.scandir, os.open, os.lstat) else retry(path)
+
+
+def _end_leftovers() -> None:
+    me = os.getpid()
+    while True:
+        kill_descendants(me)
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _end_like(status: int) -> NoReturn:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        with suppress(OSError):
+            signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+
+
+def _become_init(spec: JailSpec, identity: _Identity, status_write: int) -> None:
+    """Process 1 of the new pid namespace: returns in the process that will be confined."""
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    mounts.build_root(_view(spec), (identity.uid, identity.gid))
+    with suppress(PermissionError):  # where the outer /proc is masked, there is none inside
+        flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
+        syscalls.mount("proc", "/proc", "proc", flags)
+    worker = os.fork()
+    if worker == 0:
+        return
+    try:
+        syscalls.close_other_fds({0, 1, 2, status_write})
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_DFL)  # an init ignores what it does not handle
+        pid, status = os.wait()
+        while pid != worker:
+            pid, status = os.wait()
+        os.write(status_write, struct.pack("i", status))
+    finally:
+        os._exit(0)
+
+
+def _view(spec: JailSpec) -> mounts.View:
+    return mounts.View(
+        read_only=mounts.visible_paths(spec.read_only),
+        writable=spec.writable,
+        hidden=spec.hidden,
+        devices=(*mounts.DEVICES, *spec.devices),
+        tmp_mb=spec.tmp_mb,
+    )
+
+
+def _confine(
+    spec: JailSpec, identity: _Identity, tmp: str, execs: bool, protected: tuple[int, ...]
+) -> None:
+    """Limits, identity, privileges: everything that stays on this process from here on."""
+    os.setsid()
+    _set_limits(spec, identity, execs)
+    if spec.kind is not Kind.NONE:
+        _give_up_privileges(identity)
+    syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
+    syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.environ.update(HOME=tmp, TMPDIR=tmp)
+    tempfile.tempdir = None
+    if spec.kind is Kind.LANDLOCK or (spec.kind is Kind.NAMESPACES and landlock.landlock_abi() > 0):
+        _apply_landlock(spec, tmp)
+    if spec.kind is not Kind.NONE and seccomp.SUPPORTED:
+        seccomp.install_filter(
+            allow_exec=spec.allow_exec,
+            allow_network=not spec.no_network,
+            # Landlock leaves the modes, owners and times of the user's files open.
+            allow_metadata=spec.allow_exec or spec.kind is not Kind.LANDLOCK,
+            protected=protected if spec.kind is not Kind.NAMESPACES else (),
+        )
+
+
+def _give_up_privileges(identity: _Identity) -> None:
+    syscalls.drop_bounding_set()
+    if identity.changes:
+        _change_user(identity)
+    syscalls.drop_capabilities()
+    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
+
+
+def _change_user(identity: _Identity) -> None:
+    os.setgroups([])
+    os.setresgid(identity.gid, identity.gid, identity.gid)
+    os.setresuid(identity.uid, identity.uid, identity.uid)
+
+
+def _apply_landlock(spec: JailSpec, tmp: str) -> None:
+    if spec.kind is Kind.NAMESPACES:
+        readable: tuple[str, ...] = ("/",)
+    else:
+        readable = mounts.visible_paths((*spec.read_only, "/proc", "/sys"))
+    landlock.restrict(
+        readable=readable,
+        writable=(*spec.writable, tmp, *(("/dev/shm",) if spec.kind is Kind.NAMESPACES else ())),
+        devices=(*mounts.DEVICES, *spec.devices),
+        allow_exec=spec.allow_exec,
+        allow_tcp=not spec.no_network,
+    )
+
+
+def _set_limits(spec: JailSpec, identity: _Identity, execs: bool) -> None:
+    own = usage(os.getpid())
+    start_mb = 0 if execs or own is None else own.virtual_kb >> 10
+    # The watcher of the parent names an overrun; this is the wall behind it.
+    space_mb = start_mb + spec.memory_mb + spec.memory_mb // 4 + 256
+    limits = {
+        resource.RLIMIT_CORE: 0,
+        resource.RLIMIT_NOFILE: _OPEN_FILES,
+        resource.RLIMIT_FSIZE: spec.file_size_mb << 20,
+        resource.RLIMIT_NPROC: spec.max_processes + _processes_before(spec, identity),
+    }
+    if spec.address_space:
+        limits[resource.RLIMIT_AS] = space_mb << 20
+    if spec.cpu_s is not None:
+        limits[resource.RLIMIT_CPU] = spec.cpu_s
+    for name, wanted in limits.items():
+        _, hard = resource.getrlimit(name)
+        # SIGXCPU comes a second before SIGKILL.
+        last = wanted + 1 if name == resource.RLIMIT_CPU else wanted
+        if hard != resource.RLIM_INFINITY:
+            last = min(last, hard)
+        resource.setrlimit(name, (min(wanted, last), last))
+
+
+def _processes_before(spec: JailSpec, identity: _Identity) -> int:
+    """What RLIMIT_NPROC counts already: ours, and the user's own where the count is shared."""
+    if identity.changes:
+        return 1
+    if spec.kind is Kind.NAMESPACES and _kernel_version() >= (5, 14):
+        return 4
+    return tasks_of_user(os.getuid())
+
+
+def _kernel_version() -> tuple[int, int]:
+    major, minor = os.uname().release.split(".")[:2]
+    return int(major), int("".join(c for c in minor if c.isdigit()) or 0)
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    """`jail.py EVENT_FD CWD SPEC PROGRAM ARG...`: run one program in a jail."""
+    event_fd, cwd = int(arguments[0]), arguments[1]
+    spec, program = JailSpec.from_json(arguments[2]), list(arguments[3:])
+    if spec.kind is Kind.BWRAP:
+        program = _wrapped(spec, program, event_fd, cwd)
+    else:
+        enter(spec, event_fd=event_fd, cwd=cwd, execs=True)
+    try:
+        send_event(event_fd, ready=True)
+        os.set_inheritable(event_fd, spec.kind is Kind.BWRAP)
+        os.execvp(program[0], program)
+    except OSError as error:
+        send_event(event_fd, error=f"{program[0]}: {error}")
+    os._exit(125)
+
+
+def _wrapped(spec: JailSpec, program: list[str], event_fd: int, cwd: str) -> list[str]:
+    """Limits on this process, and the bubblewrap command line that does the rest."""
+    bwrap, *inner = program
+    identity = _identity(replace(spec, kind=Kind.RLIMITS))
+    _hand_over(spec.writable, identity)
+    _set_limits(spec, identity, execs=True)
+    if identity.changes:
+        _change_user(identity)
+    os.environ.update(HOME="/tmp", TMPDIR="/tmp")
+    spaces = ["user", "pid", "ipc", "uts", "cgroup-try", *(["net"] if spec.no_network else [])]
+    return [
+        bwrap,
+        *(f"--unshare-{name}" for name in spaces),
+        *("--disable-userns", "--uid", str(INSIDE_UID), "--gid", str(INSIDE_UID)),
+        *("--cap-drop", "ALL", "--die-with-parent", "--new-session"),
+        *("--json-status-fd", str(event_fd)),
+        *_filter_arguments(spec),
+        *mounts.bwrap_arguments(_view(spec)),
+        *("--chdir", cwd, "--", *inner),
+    ]
+
+
+def _filter_arguments(spec: JailSpec) -> list[str]:
+    if not seccomp.SUPPORTED:
+        return []
+    fd = os.memfd_create("filter", 0)
+    os.write(fd, seccomp.filter_code(allow_exec=True, allow_network=not spec.no_network))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return ["--seccomp", str(fd)]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
