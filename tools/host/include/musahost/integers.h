@@ -113,6 +113,18 @@ MUSAHOST_INLINE unsigned per_lane(unsigned a, unsigned b, Operation operation) {
   }
   return result;
 }
+template <class T>
+MUSAHOST_INLINE long saturated(long value) {
+  constexpr long most = static_cast<T>(-1) < T(0) ? (1l << (sizeof(T) * 8 - 1)) - 1 : static_cast<T>(-1);
+  constexpr long least = static_cast<T>(-1) < T(0) ? -most - 1 : 0;
+  return value > most ? most : value < least ? least : value;
+}
+template <class T>
+MUSAHOST_INLINE unsigned lane_sum(unsigned word) {
+  unsigned sum = 0;
+  for (int i = 0; i < static_cast<int>(4 / sizeof(T)); ++i) sum += packed<T>(word, i);
+  return sum;
+}
 template <class A, class B>
 MUSAHOST_INLINE int dot4(unsigned a, unsigned b, int c) {
   for (int i = 0; i < 4; ++i) c += static_cast<int>(packed<A>(a, i)) * static_cast<int>(packed<B>(b, i));
@@ -146,9 +158,13 @@ MUSAHOST_INLINE unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
 }
 
 // ---- packed arithmetic: s is signed, u unsigned; the suffix 2 or 4 counts the lanes of a word
-#define MUSAHOST_PACKED(name, S, U, suffix)                                                     \
+#define MUSAHOST_PACKED(S, U, suffix)                                                           \
   MUSAHOST_PACKED_BINARY(__vadd##suffix, U, a + b)                                              \
   MUSAHOST_PACKED_BINARY(__vsub##suffix, U, a - b)                                              \
+  MUSAHOST_PACKED_BINARY(__vaddss##suffix, S, ::musahost::saturated<S>(a + b))                  \
+  MUSAHOST_PACKED_BINARY(__vaddus##suffix, U, ::musahost::saturated<U>(a + b))                  \
+  MUSAHOST_PACKED_BINARY(__vsubss##suffix, S, ::musahost::saturated<S>(a - b))                  \
+  MUSAHOST_PACKED_BINARY(__vsubus##suffix, U, ::musahost::saturated<U>(a - b))                  \
   MUSAHOST_PACKED_BINARY(__vavgs##suffix, S, (a + b + (a + b >= 0)) >> 1)                       \
   MUSAHOST_PACKED_BINARY(__vavgu##suffix, U, (a + b + 1) >> 1)                                  \
   MUSAHOST_PACKED_BINARY(__vhaddu##suffix, U, (a + b) >> 1)                                     \
@@ -173,6 +189,12 @@ MUSAHOST_INLINE unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
   }                                                                                             \
   MUSAHOST_INLINE unsigned __vneg##suffix(unsigned a) {                                         \
     return ::musahost::per_lane<S>(a, 0, [](long x, long) { return -x; });                      \
+  }                                                                                             \
+  MUSAHOST_INLINE unsigned __vsads##suffix(unsigned x, unsigned y) {                            \
+    return ::musahost::lane_sum<U>(__vabsdiffs##suffix(x, y));                                  \
+  }                                                                                             \
+  MUSAHOST_INLINE unsigned __vsadu##suffix(unsigned x, unsigned y) {                            \
+    return ::musahost::lane_sum<U>(__vabsdiffu##suffix(x, y));                                  \
   }
 #define MUSAHOST_PACKED_BINARY(name, T, expression)                                             \
   MUSAHOST_INLINE unsigned name(unsigned x, unsigned y) {                                       \
@@ -181,8 +203,8 @@ MUSAHOST_INLINE unsigned __dp2a_hi(unsigned a, unsigned b, unsigned c) {
 #define MUSAHOST_PACKED_COMPARE(name, T, expression)                                            \
   MUSAHOST_PACKED_BINARY(__vcmp##name, T, (expression) ? -1 : 0)                                \
   MUSAHOST_PACKED_BINARY(__vset##name, T, (expression) ? 1 : 0)
-MUSAHOST_PACKED(bytes, int8_t, uint8_t, 4)
-MUSAHOST_PACKED(halves, int16_t, uint16_t, 2)
+MUSAHOST_PACKED(int8_t, uint8_t, 4)
+MUSAHOST_PACKED(int16_t, uint16_t, 2)
 #undef MUSAHOST_PACKED
 #undef MUSAHOST_PACKED_BINARY
 #undef MUSAHOST_PACKED_COMPARE

@@ -1,0 +1,2 @@
+#pragma once
+#include "../../musahost/block_collectives.h"

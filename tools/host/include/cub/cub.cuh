@@ -1,0 +1,3 @@
+#pragma once
+#include "../musahost/block_collectives.h"
+#include "../musahost/warp_collectives.h"

@@ -1,0 +1,1 @@
+#error "musahost: unsupported construct: fp8 (musa_fp8.h)"
