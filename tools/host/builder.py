@@ -1,0 +1,114 @@
+"""Builds a candidate's sources for the host target, or finds the build in the cache."""
+
+import shutil
+import time
+from functools import cached_property
+from pathlib import Path
+
+from musaagent.tools.host import commands
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
+from musaagent.tools.host.commands import Mode
+from musaagent.tools.host.job import Job, Runner
+from musaagent.tools.host.parts import HERE, Progress, SharedParts
+from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.host.toolchain import find_torch
+from musaagent.tools.results import Build
+
+_KIND = "modules"
+_RECORD = "build.json"
+
+
+class HostBuilder:
+    """Thread-safe; several processes may share one cache folder.
+
+    `run_command` runs the compilers on the candidate's sources: `sandbox.run_jailed` by default.
+    """
+
+    def __init__(self, cache_dir: Path | None = None, run_command: Runner | None = None) -> None:
+        self.cache = BuildCache(cache_dir or default_cache_dir() / "host")
+        self.parts = SharedParts(self.cache)
+        self._run_command = run_command
+
+    @property
+    def cache_dir(self) -> Path:
+        return self.cache.root
+
+    def runtime_library(self) -> Path:
+        """libmusahost.so, built once for each state of its sources."""
+        return self.parts.runtime / commands.RUNTIME_NAME
+
+    def prepare(self, mode: Mode, progress: Progress | None = None) -> Path:
+        """The folder of the precompiled header for `mode`; builds it where it is not there yet."""
+        return self.parts.precompiled(mode, progress)
+
+    def build(self, sources: SourceSet, *, mode: Mode, timeout_s: float) -> Build:
+        """Compile one source set. Failures are kept in the cache too, unless time ran out.
+
+        Raises ToolchainMissing without a compiler, SandboxLost without a jail, InfraError where a
+        part of our own does not build.
+        """
+        start = time.monotonic()
+        key = self._key(sources, mode)
+        build = self._cached(key) or self._build(sources, mode, timeout_s, key)
+        return build.model_copy(update={"seconds": time.monotonic() - start})
+
+    def _build(self, sources: SourceSet, mode: Mode, timeout_s: float, key: str) -> Build:
+        with self.cache.lock(key):
+            if found := self._cached(key):
+                return found
+            with self.cache.fresh() as folder:
+                job = Job(self.parts, sources, mode, self._runner, folder)
+                build, keep = job.run(timeout_s)
+                if not keep:
+                    return build
+                _keep_only(folder, commands.MODULE_NAME if build.ok else "")
+                text = build.model_dump_json()
+                (folder / _RECORD).write_text(text, encoding="utf-8")
+                return _located(build, self.cache.publish(folder, _KIND, key))
+
+    @property
+    def _runner(self) -> Runner:
+        if self._run_command is not None:
+            return self._run_command
+        from musaagent.tools.sandbox import run_jailed
+
+        return run_jailed
+
+    @cached_property
+    def _own_code(self) -> str:
+        return hash_files(HERE.glob("*.py"), HERE)
+
+    def _key(self, sources: SourceSet, mode: Mode) -> str:
+        torch = find_torch()
+        return key_of(
+            sources.model_dump(mode="json"),
+            mode,
+            commands.compile_flags(self.parts.compiler, mode),
+            self.parts.compiler.identity,
+            self.parts.headers.name,
+            self.parts.runtime.name,
+            self._own_code,
+            torch.version if torch else "",
+        )
+
+    def _cached(self, key: str) -> Build | None:
+        entry = self.cache.find(_KIND, key)
+        if entry is None:
+            return None
+        build = Build.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))
+        return _located(build, entry).model_copy(update={"cached": True, "compiler_seconds": 0.0})
+
+
+def _located(build: Build, entry: Path) -> Build:
+    libraries = (str(entry / commands.MODULE_NAME),) if build.ok else ()
+    return build.model_copy(update={"libraries": libraries})
+
+
+def _keep_only(folder: Path, name: str) -> None:
+    for path in folder.iterdir():
+        if path.name == name and path.is_file() and not path.is_symlink():
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()

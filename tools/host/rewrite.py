@@ -1,0 +1,366 @@
+"""CUDA C++ to host C++ on tokens: launches, `__shared__` variables, inline PTX, unused headers.
+
+All other CUDA and MUSA names come from the headers. Every line keeps its number, in macros too.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from musaagent.tools.host.launches import Launch, find_launches
+from musaagent.tools.host.lexer import (
+    Kind,
+    Token,
+    directives,
+    following,
+    inactive_lines,
+    lex,
+    match_forward,
+    previous,
+)
+from musaagent.tools.host.scopes import Outline, macro_parameters, outline, split_top_level
+from musaagent.tools.host.shared_variables import Declarator, SharedVariable, find_shared
+
+_ASM = frozenset({"asm", "__asm__", "__asm"})
+_ASM_QUALIFIERS = frozenset({"volatile", "__volatile__", "inline", "goto"})
+UNSUPPORTED_ASM = "::musahost::unsupported_inline_ptx()"
+DYNAMIC_PREFIX = "musahost_dynamic_"
+_NO_ASM = '__asm__ volatile("" ::: "memory")'
+
+
+@dataclass
+class Source:
+    """A source and what a rewriter must know of it."""
+
+    tokens: list[Token]
+    outline: Outline
+    macros: list[tuple[int, int, list[str]]] = field(default_factory=list)
+    """Body ranges of the `#define`s, with the macros' parameters."""
+    dead: list[tuple[int, int]] = field(default_factory=list)
+
+    def macro_at(self, index: int) -> list[str] | None:
+        """Parameters of the macro whose body holds the token, None in ordinary text."""
+        for start, end, names in self.macros:
+            if start <= index < end:
+                return names
+        return None
+
+    def macro_named(self, word: str) -> bool:
+        """Whether some macro's body holds `word`."""
+        return any(
+            token.text == word for start, end, _ in self.macros for token in self.tokens[start:end]
+        )
+
+    def initialised_shared(self) -> list[int]:
+        """Lines of `__shared__` declarations with an initialiser, which nvcc refuses."""
+        variables = find_shared(self.tokens, self.outline, [m[:2] for m in self.macros])
+        return [
+            self.tokens[v.start].line
+            for v in variables
+            if any(d.initialised for d in v.declarators) and not self.skipped(v.start)
+        ]
+
+    def skipped(self, index: int) -> bool:
+        line = self.tokens[index].line
+        return any(start <= line <= end for start, end in self.dead)
+
+
+def read(text: str) -> Source:
+    """Lex and outline one source."""
+    tokens = lex(text)
+    source = Source(tokens, outline(tokens), dead=inactive_lines(tokens))
+    for directive in directives(tokens):
+        if directive.name == "define":
+            names, body = macro_parameters(tokens, directive.start)
+            source.macros.append((body, directive.end, names))
+    return source
+
+
+def rewrite(text: str, unused_headers: frozenset[str] = frozenset()) -> str:
+    """The host form of one source. `unused_headers` are #includes to leave out."""
+    return Rewriter(read(text), unused_headers).run()
+
+
+_CPU_WORDS = {
+    "is_cuda": "is_cpu",
+    "is_privateuseone": "is_cpu",
+    "is_musa": "is_cpu",
+    "kCUDA": "kCPU",
+    "kMUSA": "kCPU",
+    "kPrivateUse1": "kCPU",
+}
+
+
+def to_cpu_device(text: str) -> str:
+    """CUDA and MUSA device names as the CPU's, for torch's own headers, where tensors are on it."""
+    tokens = lex(text)
+    out: list[str] = []
+    for index, token in enumerate(tokens):
+        word = token.text
+        if token.kind is Kind.WORD and word in ("CUDA", "PrivateUse1"):
+            qualifier = previous(tokens, previous(tokens, index))
+            word = "CPU" if qualifier >= 0 and tokens[qualifier].text == "DeviceType" else word
+        out.append(_CPU_WORDS.get(word, word) if token.kind is Kind.WORD else word)
+    return "".join(out)
+
+
+class Rewriter:
+    """Renders token ranges; every item that is rewritten starts at one token."""
+
+    def __init__(self, source: Source, unused_headers: frozenset[str]) -> None:
+        self.source = source
+        self.tokens = source.tokens
+        self.unused_headers = unused_headers
+        alive = [x for x in find_launches(self.tokens) if not source.skipped(x.open)]
+        self.launches = {launch.kernel: launch for launch in alive}
+        variables = find_shared(source.tokens, source.outline, [m[:2] for m in source.macros])
+        self.variables = {v.start: v for v in variables if not source.skipped(v.start)}
+        self.insertions: dict[int, str] = {}
+        self.add_local_views()
+
+    def run(self) -> str:
+        return self.render(0, len(self.tokens))
+
+    def render(self, start: int, end: int) -> str:
+        """Host text of tokens[start:end]."""
+        out: list[str] = []
+        index = start
+        while index < end:
+            if index in self.launches:
+                out.append(self.launch(self.launches[index]))
+                index = self.launches[index].end + 1
+            elif index in self.variables:
+                out.append(self.shared(self.variables[index]))
+                index = self.variables[index].end
+            elif (asm_end := find_asm(self.source, index)) is not None:
+                text = _NO_ASM if asm_is_empty(self.tokens, index) else UNSUPPORTED_ASM
+                out.append(text + self.breaks(index, asm_end))
+                index = asm_end
+            else:
+                out.append(self.plain(index))
+                index += 1
+        return "".join(out)
+
+    def plain(self, index: int) -> str:
+        token = self.tokens[index]
+        if token.kind is Kind.HEADER and token.text[1:-1] in self.unused_headers:
+            return "<musahost/abi.h>"
+        return token.text + self.insertions.get(index, "")
+
+    def breaks(self, start: int, end: int) -> str:
+        """The line ends of a range that is rendered elsewhere, so that no line is lost."""
+        return "".join(
+            ("\\\n" if token.directive else "\n") * token.text.count("\n")
+            for token in self.tokens[start:end]
+        )
+
+    def flat(self, start: int, end: int) -> str:
+        """A range on one line, without comments."""
+        return self.flat_tokens(range(start, end))
+
+    def flat_tokens(self, indices: Iterable[int]) -> str:
+        out: list[str] = []
+        last = -2
+        for index in indices:
+            token = self.tokens[index]
+            if (token.blank or index != last + 1) and out and out[-1] != " ":
+                out.append(" ")
+            if not token.blank:
+                out.append(token.text)
+            last = index
+        return "".join(out).strip()
+
+    def quoted(self, start: int, end: int) -> str:
+        """A range as a string literal; a macro's parameters appear as what they stand for."""
+        parameters = self.source.macro_at(start) or []
+        pieces = [""]
+        for index in range(start, end):
+            token = self.tokens[index]
+            if token.text in parameters and token.kind is Kind.WORD:
+                pieces += ["#" + token.text, ""]
+            elif token.blank:
+                pieces[-1] += "" if pieces[-1].endswith(" ") else " "
+            elif token.text != "##":
+                pieces[-1] += token.text.replace("\\", "\\\\").replace('"', '\\"')
+        pieces[0], pieces[-1] = pieces[0].lstrip(), pieces[-1].rstrip()
+        strings = [p if n % 2 else f'"{p}"' for n, p in enumerate(pieces) if p or n % 2]
+        return " ".join(strings) or '""'
+
+    def launch(self, launch: Launch) -> str:
+        kernel = self.flat(launch.kernel, launch.open)
+        config = self.render(launch.open + 1, launch.close)
+        run, arguments = self.call(kernel, launch)
+        key = (
+            "[&](auto musahost_tag) -> const void* { if constexpr (requires {"
+            f" ::musahost::function_key<decltype(musahost_tag)>({kernel}); }})"
+            f" return ::musahost::function_key<decltype(musahost_tag)>({kernel});"
+            " else return nullptr; }"
+        )
+        return (
+            f"::musahost::launch({self.breaks(launch.kernel, launch.open)}"
+            f"::musahost::config({config}), __FILE__, {self.line(launch.kernel)},"
+            f" {self.quoted(launch.kernel, launch.open)}, {key}, {run}"
+            f"{self.breaks(launch.close + 1, launch.arguments)}{arguments})"
+        )
+
+    def line(self, index: int) -> str:
+        """In ordinary text the number itself: in a macro's arguments __LINE__ is the macro's."""
+        token = self.tokens[index]
+        return "__LINE__" if token.directive else str(token.line)
+
+    def call(self, kernel: str, launch: Launch) -> tuple[str, str]:
+        """The function that one thread runs, and the arguments that are evaluated once.
+
+        A literal 0, NULL or {...} stays in the call itself: its type depends on the parameter.
+        """
+        parts = split_top_level(self.tokens, launch.arguments + 1, launch.end)
+        literal = [self.is_literal(*part) for part in parts]
+        if not any(literal) or any(t.text == "..." for t in self.between(launch)):
+            run = f"[&](auto&&... musahost_p) {{ {kernel}(musahost_p...); }}"
+            return run, self.comma(launch, parts) + self.render(launch.arguments + 1, launch.end)
+        names = [f"musahost_p{i}" for i in range(len(parts))]
+        declared = ", ".join(f"auto&& {n}" for n, x in zip(names, literal, strict=True) if not x)
+        passed = ", ".join(
+            self.flat(*part) if x else n for n, x, part in zip(names, literal, parts, strict=True)
+        )
+        rest = "".join(
+            self.breaks(*part) if x else f", {self.render(*part)}"
+            for x, part in zip(literal, parts, strict=True)
+        )
+        return f"[&]({declared}) {{ {kernel}({passed}); }}", rest
+
+    def between(self, launch: Launch) -> Sequence[Token]:
+        return self.tokens[launch.arguments + 1 : launch.end]
+
+    def is_literal(self, start: int, end: int) -> bool:
+        words = [t.text for t in self.tokens[start:end] if not t.blank]
+        return words in (["0"], ["NULL"]) or words[:1] == ["{"]
+
+    def comma(self, launch: Launch, parts: Sequence[tuple[int, int]]) -> str:
+        """What joins the arguments to the rest; a macro's variadic ones may turn out to be none."""
+        if not parts:
+            return ""
+        words = [t.text for t in self.between(launch) if not t.blank]
+        macro = self.source.macro_at(launch.open)
+        if macro and words in (["__VA_ARGS__"], macro[-2:-1]) and macro[-1] == "...":
+            return " __VA_OPT__(,) "
+        return ", "
+
+    def shared(self, variable: SharedVariable) -> str:
+        out: list[str] = []
+        kind = self.flat_tokens(variable.specifiers)
+        if variable.defines_type:
+            line = self.tokens[variable.start].line
+            out.append(f"typedef {kind} musahost_shared_{line};")
+            kind = f"musahost_shared_{line}"
+        for declarator in variable.declarators:
+            if variable.file_scope:
+                external = variable.external
+                out.append(self.file_scope_variable(kind, declarator, external=external))
+            else:
+                out.append(self.local_variable(kind, declarator, variable))
+        text = " ".join(out)
+        if not variable.terminated:
+            text = text.removesuffix(";")
+        return text + self.breaks(variable.start, variable.end)
+
+    def typed(self, kind: str, declarator: Declarator, name: str) -> str:
+        """The declaration with `name` in place of the variable's own."""
+        left = self.flat(declarator.start, declarator.name[0])
+        right = self.flat(declarator.name[1], declarator.end)
+        return f"{kind} {left}{name}{right}"
+
+    def local_variable(self, kind: str, declarator: Declarator, variable: SharedVariable) -> str:
+        """A reference to the block's copy. nvcc refuses initialisers; so does this, by its `=`."""
+        reference = self.typed(kind, declarator, f"(&{self.flat(*declarator.name)})")
+        pointer = self.typed(kind, declarator, "(*)")
+        value = self.typed(kind, declarator, "")
+        if variable.external:
+            # The unused declaration makes g++ refuse one name with two types, as nvcc does.
+            name = DYNAMIC_PREFIX + self.flat(*declarator.name)
+            claim = f"extern {self.typed(kind, declarator, name)};"
+            return (
+                f"{claim} {reference} = *static_cast<{pointer}>(musahost_current.dynamic_shared);"
+            )
+        key, alignment = "static char", f"alignof({value})"
+        if variable.alignment:
+            attributes = self.flat_tokens(variable.alignment)
+            key = f"struct alignas({value}) {attributes} musahost_key {{}}; static musahost_key"
+            alignment = "alignof(musahost_key)"
+        storage = (
+            f"[] {{ {key} musahost_k; return ::musahost_shared(&musahost_k,"
+            f" sizeof({value}), {alignment}, {self.quoted(*declarator.name)}); }}()"
+        )
+        return f"{reference} = *static_cast<{pointer}>({storage});"
+
+    def file_scope_variable(self, kind: str, declarator: Declarator, *, external: bool) -> str:
+        """Only a type and a key: every function that uses the variable gets a view of it."""
+        name = self.flat(*declarator.name)
+        typedef = self.typed(f"typedef {kind}", declarator, f"musahost_type_{name}")
+        if external:
+            return f"{typedef}; extern {self.typed(kind, declarator, DYNAMIC_PREFIX + name)};"
+        return f"{typedef}; static char musahost_key_{name};"
+
+    def add_local_views(self) -> None:
+        """Views of file-scope variables, in an own scope around each body that uses them."""
+        for variable in self.variables.values():
+            if not variable.file_scope:
+                continue
+            for declarator in variable.declarators:
+                name = self.flat(*declarator.name)
+                view = _view(name, external=variable.external)
+                for opener, closer in self.users(name, variable.start):
+                    self.insertions[opener] = f" {view} {{" + self.insertions.get(opener, "")
+                    self.insertions[closer] = self.insertions.get(closer, "") + "}"
+
+    def users(self, name: str, after: int) -> list[tuple[int, int]]:
+        """Bodies of functions that use `name`, itself or by a macro, and have no such parameter."""
+        names = {name}
+        for start, end, _ in self.source.macros:
+            if any(t.text == name and t.kind is Kind.WORD for t in self.tokens[start:end]):
+                names.add(self.tokens[previous(self.tokens, start)].text)
+        found = []
+        for function in self.source.outline.functions:
+            if function.body is None or function.start < after:
+                continue
+            low, high = function.parameters
+            own = any(t.text == name for t in self.tokens[low:high])
+            body = self.tokens[function.body[0] : function.body[1]]
+            if not own and any(t.text in names and t.kind is Kind.WORD for t in body):
+                found.append(function.body)
+        return found
+
+
+def _view(name: str, *, external: bool) -> str:
+    kind = f"musahost_type_{name}"
+    place = "musahost_current.dynamic_shared"
+    if not external:
+        size = f"sizeof({kind}), alignof({kind})"
+        place = f'::musahost_shared(&musahost_key_{name}, {size}, "{name}")'
+    return f"{kind}& {name} = *static_cast<{kind}*>({place});"
+
+
+def find_asm(source: Source, index: int) -> int | None:
+    """End of the asm statement that starts at `index` (after its parenthesis), if one does."""
+    tokens = source.tokens
+    token = tokens[index]
+    if token.text not in _ASM or token.kind is not Kind.WORD or source.skipped(index):
+        return None
+    place = following(tokens, index)
+    while place < len(tokens) and tokens[place].text in _ASM_QUALIFIERS:
+        place = following(tokens, place)
+    if place >= len(tokens) or tokens[place].text != "(":
+        return None
+    close = match_forward(tokens, place)
+    return None if close is None else close + 1
+
+
+def asm_is_empty(tokens: Sequence[Token], index: int) -> bool:
+    """Whether the asm statement at `index` holds no instruction: a barrier for the compiler."""
+    while tokens[index].text != "(":
+        index += 1
+    index = following(tokens, index)
+    while tokens[index].kind is Kind.STRING:
+        if tokens[index].text.strip('" \t\\n'):
+            return False
+        index = following(tokens, index)
+    return tokens[index].text in (")", ":", "::")
