@@ -1,4 +1,4 @@
-"""The text of one kernel while it is written: typed scalars, nested scopes, common subexpressions."""
+"""The text of one kernel while it is written: typed scalars, scopes, common subexpressions."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from musaagent.policies.builtin.dialect import register_type
-from musaagent.policies.builtin.index import Index, coordinates, index, linear
+from musaagent.policies.builtin.index import Index, coordinates, index, linear, variable
 from musaagent.policies.builtin.sizes import Num, Real
 
 if TYPE_CHECKING:
@@ -91,6 +91,11 @@ class Body:
         """An index as a value, for arange, comparisons of coordinates and the like."""
         return self.let(f"static_cast<{ctype}>({self.position(at)})", ctype, at)
 
+    def index_of(self, text: str, extent: Num, *uses: Scalar | Index) -> Index:
+        """A computed integer in [0, extent) as an index."""
+        made = self.let(f"static_cast<index_t>({text})", "index_t", *uses)
+        return variable(made.text, extent, made.level)
+
     def line(self, text: str) -> None:
         self.scopes[-1].lines.append(text)
 
@@ -99,6 +104,7 @@ class Body:
     def read(self, value: "Value", at: Sequence[Index]) -> Scalar:
         """The value's element. Raises NeedsBuffer where it cannot be had here."""
         where = tuple(at)
+        value = self.kernel.program.current(value)
         if (bound := self._bound.get(value)) is not None and bound[0] == where:
             return bound[1]
         if (leaf := self.kernel.memory(value)) is not None:
@@ -122,6 +128,9 @@ class Body:
     def preload(self, leaf: "Leaf", position: Index, element: str) -> None:
         """Loads of leaf at exactly that position are the given text (a lane of a vector)."""
         self._vectors[leaf] = (position, element)
+
+    def forget_preloads(self) -> None:
+        self._vectors.clear()
 
     def store(self, leaf: "Leaf", position: Index, value: Scalar) -> None:
         stored = self.kernel.down(value, leaf.dtype)
@@ -150,7 +159,8 @@ class Body:
 
     def block(self, head: str, scope: Scope) -> None:
         """Writes `head { lines }` into the current scope."""
-        self.line(f"{head} {{")
+        for text in f"{head} {{".split("\n"):
+            self.line(text)
         self.scopes[-1].lines.extend(f"  {text}" for text in scope.lines)
         self.line("}")
 

@@ -6,7 +6,7 @@ shapes. All sub-expressions that are divided are non-negative, so C++ division i
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from musaagent.policies.builtin.sizes import ONE, ZERO, Num, Shape, num, strides_of
@@ -18,7 +18,7 @@ class Variable:
 
     name: str
     extent: Num
-    level: int = 0
+    level: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)

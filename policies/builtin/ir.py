@@ -113,8 +113,19 @@ class Custom(Value):
     Subclass it, set `sources` through the constructor, and write `emit`.
     """
 
-    outputs: tuple["Custom", ...] = ()
+    outputs: tuple["Further", ...] = ()
     """The further results of the same kernel, where there are several (as pooling's indices)."""
+
+    @property
+    def first(self) -> "Custom":
+        """The result that emits the kernel."""
+        return self
+
+    def further(self, shape: Iterable[Num], dtype: str) -> "Further":
+        """One more result of this kernel, indexed like the first."""
+        made = Further(shape, dtype, self)
+        self.outputs = (*self.outputs, made)
+        return made
 
     def buffers(self) -> tuple[Value, ...]:
         """What must lie in memory before the kernel: by default all sources, views looked through.
@@ -129,6 +140,21 @@ class Custom(Value):
 
     def compute(self, body: Body, at: Coordinates) -> Scalar:
         raise NeedsBuffer(self)
+
+
+class Further(Custom):
+    """A further result of another value's kernel. Its shape has as many elements as the first."""
+
+    def __init__(self, shape: Iterable[Num], dtype: str, first: Custom) -> None:
+        super().__init__(shape, dtype, first.sources)
+        self._first = first
+
+    @property
+    def first(self) -> Custom:
+        return self._first
+
+    def emit(self, program: "Program", out: "Epilogue", schedule: "Schedule") -> None:
+        raise AssertionError("the first result emits the kernel")
 
 
 class Affine:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from musaagent.policies.builtin.body import Body, Coordinates, Scalar, reshaped
 from musaagent.policies.builtin.dialect import (
@@ -12,7 +13,7 @@ from musaagent.policies.builtin.dialect import (
     scalar_type,
     storage_type,
 )
-from musaagent.policies.builtin.index import index, linear
+from musaagent.policies.builtin.index import Index, index, linear, variable
 from musaagent.policies.builtin.ir import Affine, Custom, Leaf, Value, affine
 from musaagent.policies.builtin.schedule import Schedule
 from musaagent.policies.builtin.sizes import Num, Real, Shape
@@ -23,7 +24,7 @@ _INT_ELEMENTS = 2**30
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch in host C++ text. grid: x, y, z expressions of int64; the kernel strides over rest."""
+    """A launch in host C++ text. grid: expressions for x, y, z; the kernel strides over the rest."""
 
     grid: tuple[str, ...]
     block: tuple[int, ...]
@@ -90,6 +91,7 @@ class Kernel:
     def arguments(self) -> str:
         dialect = self.program.dialect
         parts = []
+        self.program.used.update(self._pointers)
         for leaf, written in self._pointers.items():
             const = "" if written else "const "
             kind = f"{const}{storage_type(leaf.dtype, dialect)}*"
@@ -111,10 +113,15 @@ class Program:
         self.parameters: list[Leaf] = []
         self.written: set[Leaf] = set()
         """Arguments that are changed in place (running statistics)."""
+        self.used: set[Leaf] = set()
+        """Everything that a kernel has a pointer to."""
         self.results: list[Leaf] = []
         self.notes: list[str] = []
         """One line for each kernel: what it does."""
+        self.aligned: set[Leaf] = set()
+        """Arguments that are read or written 16 bytes at a time."""
         self._memory: dict[Value, Leaf] = {}
+        self._replaced: dict[Value, Value] = {}
         self._device: list[str] = []
         self._host: list[str] = []
         self._names: dict[str, int] = {}
@@ -141,6 +148,24 @@ class Program:
             f"at::Tensor {leaf.name} = at::empty({{{sizes}}}, options.dtype({scalar_type(dtype)}));"
         )
         return leaf
+
+    def current(self, value: Value) -> Value:
+        """What stands for the value now (a reduction that was cut is its second stage)."""
+        while value in self._replaced:
+            value = self._replaced[value]
+        return value
+
+    def replace(self, value: Value, by: Value) -> None:
+        self._replaced[value] = by
+
+    def checkpoint(self) -> tuple[Any, ...]:
+        """For `rollback`, when a kernel turns out not to be writable yet."""
+        return (dict(self._memory), dict(self._replaced), list(self._device), list(self._host),
+                dict(self._names), list(self.notes), set(self.aligned))  # fmt: skip
+
+    def rollback(self, mark: tuple[Any, ...]) -> None:
+        (self._memory, self._replaced, self._device, self._host,
+         self._names, self.notes, self.aligned) = mark  # fmt: skip
 
     # --- kernels -------------------------------------------------------------------------------
 
@@ -190,9 +215,13 @@ class Program:
 
     # --- text ----------------------------------------------------------------------------------
 
+    def device_and_host(self) -> str:
+        """All text so far, to see which dimensions it names."""
+        return "\n".join([*self._device, *self._host])
+
     def device_source(self) -> str:
         headers = ["torch/extension.h", *self.dialect.runtime_headers]
-        text = "\n".join([*self._device, *self._host])
+        text = self.device_and_host()
         needs_half = re.search(r"\bup\(|\bDown<", text) is not None
         if needs_half:
             headers += self.dialect.half_headers
@@ -249,6 +278,9 @@ class Program:
                 )
             else:
                 lines.append(f"{leaf.name} = {leaf.name}.contiguous();")
+                if leaf in self.aligned:
+                    address = f"reinterpret_cast<uintptr_t>({leaf.name}.data_ptr())"
+                    lines.append(f"if ({address} % 16 != 0) {leaf.name} = {leaf.name}.clone();")
         return lines
 
 
@@ -278,5 +310,46 @@ class Epilogue:
         for value, scalar in zip((self.of, *self.of.outputs), results, strict=True):
             body.bind(value, at, body.cast(scalar, register_type(value.dtype)))
         for value, leaf in self.stores:
-            where = reshaped(at, self.of.shape, value.shape)
+            where = self._where(body, value, at)
             body.store(leaf, linear(where, leaf.shape), body.read(value, where))
+
+    def _where(self, body: Body, value: Value, at: Coordinates) -> Coordinates:
+        """Which element of a fused value is made from the element at `at`."""
+        if value is self.of or value in self.of.outputs:
+            return reshaped(at, self.of.shape, value.shape)
+        return _inverse(body.kernel.program, value, self.of, at) or reshaped(
+            at, self.of.shape, value.shape
+        )
+
+
+class _Watch(Body):
+    """Notes where a value reads another one."""
+
+    def __init__(self, program: Program, of: Custom) -> None:
+        super().__init__(Kernel(program, "trial"))
+        self.of, self.seen = of, set[Coordinates]()
+
+    def read(self, value: Value, at: Sequence[Index]) -> Scalar:
+        if value is self.of or value in self.of.outputs:
+            self.seen.add(tuple(at))
+            return Scalar("x", register_type(value.dtype))
+        return super().read(value, at)
+
+
+def _inverse(program: Program, value: Value, of: Custom, at: Coordinates) -> Coordinates | None:
+    """Coordinates of value that read `of` at `at`, where value permutes or flips whole dims."""
+    free = tuple(variable(f"w{k}", n) for k, n in enumerate(value.shape))
+    watch = _Watch(program, of)
+    watch.read(value, free)
+    if len(watch.seen) != 1:
+        return None
+    (seen,) = watch.seen
+    found: dict[Index, Index] = {}
+    for read, wanted in zip(seen, at, strict=True):
+        for w in free:
+            for sign in (1, -1):
+                if not w.is_zero and (read - w * sign).terms == frozenset():
+                    found[w] = (wanted - (read - w * sign)) * sign
+    if any(not w.is_zero and w not in found for w in free):
+        return None
+    return tuple(index(0) if w.is_zero else found[w] for w in free)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 
 class Refusal(Exception):
-    """The builtin policy cannot write this task; str() is the reason, for `PolicyAnswer.refusal`."""
+    """The builtin policy cannot write this task; str() is the reason: `PolicyAnswer.refusal`."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Num:
 
     def __add__(self, other: "Num | int") -> "Num":
         o = num(other)
+        if ZERO in (self, o):
+            return o if self == ZERO else self
         return _made(self.own + o.own, self.scaled + o.scaled, f"({self.host} + {o.host})")
 
     def __sub__(self, other: "Num | int") -> "Num":
