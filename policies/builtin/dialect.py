@@ -45,8 +45,8 @@ CUDA = Dialect(
     "cuda_sources",
 )  # fmt: skip
 MUSA = Dialect(
-    ("musa_runtime.h", "torch_musa/csrc/aten/musa/MUSAContext.h", "torch_musa/csrc/core/MUSAGuard.h",
-     "torch_musa/csrc/core/MUSAException.h"),
+    ("musa_runtime.h", "torch_musa/csrc/aten/musa/MUSAContext.h",
+     "torch_musa/csrc/core/MUSAGuard.h", "torch_musa/csrc/core/MUSAException.h"),
     ("musa_fp16.h", "musa_bf16.h"),
     "__mt_bfloat16",
     "at::musa::getCurrentMUSAStream()",
@@ -105,7 +105,8 @@ template <typename T> __device__ __forceinline__ T up(T v) {{ return v; }}
 __device__ __forceinline__ float up(__half v) {{ return __half2float(v); }}
 __device__ __forceinline__ float up({bf16} v) {{ return __bfloat162float(v); }}
 template <typename T> struct Down {{
-  template <typename U> static __device__ __forceinline__ T from(U v) {{ return static_cast<T>(v); }}
+  template <typename U>
+  static __device__ __forceinline__ T from(U v) {{ return static_cast<T>(v); }}
 }};
 template <> struct Down<__half> {{
   static __device__ __forceinline__ __half from(float v) {{ return __float2half(v); }}

@@ -24,7 +24,7 @@ _INT_ELEMENTS = 2**30
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch in host C++ text. grid: expressions for x, y, z; the kernel strides over the rest."""
+    """A launch in host C++ text. grid: expressions for x, y, z."""
 
     grid: tuple[str, ...]
     block: tuple[int, ...]

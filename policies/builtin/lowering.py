@@ -119,12 +119,9 @@ class Lowering:
         function, in_place = self._function(own.op)
         try:
             result = function(call, *args, **kwargs)
-        except TypeError as error:
-            if "positional argument" in str(error) or "keyword argument" in str(error):
-                raise call.refuse(
-                    "it is called with arguments that the family does not know"
-                ) from error
-            raise
+        except (TypeError, ValueError, IndexError, AttributeError) as error:
+            # An argument of a kind that the family never thought of: it is outside the family.
+            raise call.refuse(f"with these arguments ({error})") from error
         if in_place:
             self._rebind(own, call, args[0], result)
         return result

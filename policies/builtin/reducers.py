@@ -6,7 +6,7 @@ a reduction may be cut into pieces at will.
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from musaagent.policies.builtin.body import literal
 from musaagent.policies.builtin.dialect import accumulate_type, is_float, register_type
@@ -283,6 +283,15 @@ class Merging(Reducer):
         return self.whole.finish(state)
 
 
-STATE_DTYPE = {"float": "float32", "double": "float64", "int64_t": "int64", "int": "int32",
-               "bool": "bool", "int16_t": "int16", "int8_t": "int8", "uint8_t": "uint8"}  # fmt: skip
+def at_accuracy(reducer: Reducer, precise: bool) -> Reducer:
+    """The reducer, summing in double where asked and where it sums floats."""
+    if precise and isinstance(reducer, (Sum, Moments, ExpSum)):
+        return replace(reducer, precise=True)
+    return reducer
+
+
+STATE_DTYPE = {
+    "float": "float32", "double": "float64", "int64_t": "int64", "int": "int32",
+    "int16_t": "int16", "int8_t": "int8", "uint8_t": "uint8", "bool": "bool",
+}  # fmt: skip
 """The dtype that keeps a state's variable in memory between two kernels."""

@@ -14,7 +14,7 @@ from musaagent.policies.builtin.dialect import register_type
 from musaagent.policies.builtin.index import Index, coordinates, linear, variable
 from musaagent.policies.builtin.ir import Leaf, Pointwise, Reduced, Reduction, Value
 from musaagent.policies.builtin.kernel import Kernel, Launch, Program
-from musaagent.policies.builtin.reducers import STATE_DTYPE, Merging
+from musaagent.policies.builtin.reducers import STATE_DTYPE, Merging, Reducer, at_accuracy
 from musaagent.policies.builtin.schedule import Schedule
 from musaagent.policies.builtin.sizes import ONE, Num, Refusal, num, product
 
@@ -161,11 +161,15 @@ class Rows(Body):
                 self._bind_fields(reduction, state)
                 self.phases.append(reduction)
 
+    def reducer(self, reduction: Reduction) -> Reducer:
+        """The reduction's reducer, at the accuracy that the schedule asks for."""
+        return at_accuracy(reduction.reducer, self.kernel.program.schedule.precise)
+
     def accumulate(self, reductions: Sequence[Reduction]) -> list[list[str]]:
         """Declares a state for each reduction and walks the row into all of them."""
         states = []
         for reduction in reductions:
-            reducer = reduction.reducer
+            reducer = self.reducer(reduction)
             state = [self.kernel.fresh("acc") for _ in reducer.state]
             for name, ctype, start in zip(state, reducer.state, reducer.start(), strict=True):
                 self.line(f"{ctype} {name} = {start};")
@@ -173,7 +177,7 @@ class Rows(Body):
         with self.inner() as loop:
             for reduction, state in zip(reductions, states, strict=True):
                 self._take_in(reduction, state, braces=len(reductions) > 1)
-        self.block(f"for (index_t {self._walk})", loop)
+        self.block(self._loop(), loop)
         return states
 
     def _take_in(self, reduction: Reduction, state: Sequence[str], braces: bool) -> None:
@@ -182,16 +186,18 @@ class Rows(Body):
         inside = [i for d, i in enumerate(at) if d in reduction.dims]
         elements = [
             self.cast(self.read(source, at), ctype).text
-            for source, ctype in zip(reduction.sources, reduction.reducer.element, strict=True)
+            for source, ctype in zip(
+                reduction.sources, self.reducer(reduction).element, strict=True
+            )
         ]
         place = self.position(linear(inside, reduction.reduced))
-        lines = reduction.reducer.step(state, elements, place)
+        lines = self.reducer(reduction).step(state, elements, place)
         for text in ["{", *(f"  {t}" for t in lines), "}"] if braces else lines:
             self.line(text)
 
     def meet(self, reduction: Reduction, state: Sequence[str]) -> None:
         """Merges the lanes' states; afterwards every lane holds the row's."""
-        layout, reducer = self.layout, reduction.reducer
+        layout, reducer = self.layout, self.reducer(reduction)
         if layout.lanes == 1:
             return
         shared = [self._shared_array(k, c) for k, c in enumerate(reducer.state)]
@@ -223,7 +229,9 @@ class Rows(Body):
 
     def _bind_fields(self, reduction: Reduction, state: Sequence[str]) -> None:
         at = coordinates(self.row, reduction.kept)
-        for value, text in zip(reduction.fields, reduction.reducer.finish(state), strict=True):
+        for value, text in zip(
+            reduction.fields, self.reducer(reduction).finish(state), strict=True
+        ):
             ctype = register_type(value.dtype)
             made = Scalar(self.kernel.fresh("row"), ctype, 1)
             self.line(f"const {ctype} {made.text} = static_cast<{ctype}>({text});")
@@ -253,12 +261,16 @@ class Rows(Body):
         self.line(f"const index_t to = from + {size} < {end} ? from + {size} : {end};")
         self._walk = f"r = from + lane; r < to; r += {self.layout.lanes}"
 
+    def _loop(self) -> str:
+        unroll = self.kernel.program.schedule.unroll
+        pragma = f"#pragma unroll {unroll}\n" if unroll > 1 else ""
+        return f"{pragma}for (index_t {self._walk})"
+
     def each_element(self, write: Callable[[], None]) -> None:
         """A loop over the row's elements for results of the full shape."""
         with self.inner() as loop:
             write()
-        head = f"for (index_t {self._walk})"
-        self.block(f"if (live) {head}" if self.layout.slots > 1 else head, loop)
+        self.block(f"if (live)\n{self._loop()}" if self.layout.slots > 1 else self._loop(), loop)
 
     def once(self, write: Callable[[], None]) -> None:
         """Done by one thread of the row: results of the kept shape."""
@@ -346,7 +358,8 @@ def emit_pieces(program: Program, reduction: Reduction) -> Reduction:
     shape = (*reduction.kept, num(pieces))
     if layout.side_by_side:
         shape = (num(pieces), *reduction.kept)
-    dtypes = [STATE_DTYPE[ctype] for ctype in reduction.reducer.state]
+    reducer = at_accuracy(reduction.reducer, program.schedule.precise)
+    dtypes = [STATE_DTYPE[ctype] for ctype in reducer.state]
     states = [program.buffer(shape, dtype, "partial") for dtype in dtypes]
     rows = Rows(program.kernel("partial"), reduction, layout)
     with rows.inner() as row:
@@ -354,10 +367,10 @@ def emit_pieces(program: Program, reduction: Reduction) -> Reduction:
         (names,) = rows.accumulate([reduction])
         rows.meet(reduction, names)
         task = variable("task", rows.rows * pieces, level=1)
-        for leaf, name, ctype in zip(states, names, reduction.reducer.state, strict=True):
+        for leaf, name, ctype in zip(states, names, reducer.state, strict=True):
             rows.once(_storing(rows, leaf, task, Scalar(name, ctype, 2)))
     note = f"{pieces} pieces of rows {rows.rows.own} x {rows.length.own}"
     rows.finish(row.lines, pieces, note)
     dim = 0 if layout.side_by_side else len(shape) - 1
-    reducer = Merging(reduction.reducer.source, reduction.reducer.results, reduction.reducer)
-    return Reduction(states, (dim,), reducer)
+    merging = Merging(reducer.source, reducer.results, reducer)
+    return Reduction(states, (dim,), merging)

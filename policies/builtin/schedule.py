@@ -1,6 +1,6 @@
 """The choices that a revision may change: they alter how a kernel runs, never what it computes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -37,3 +37,57 @@ class Schedule:
     @staticmethod
     def from_json(data: Mapping[str, Any]) -> "Schedule":
         return Schedule(**data)
+
+
+Alternatives = Callable[[Schedule, str], Iterable[Schedule]]
+"""(the schedule that runs now, what bounds it) -> others to try, best guess first."""
+
+_TUNERS: dict[str, Alternatives] = {}
+_SMALLER: dict[str, Callable[[Schedule], Schedule]] = {}
+
+
+def tunes(kind: str) -> Callable[[Alternatives], Alternatives]:
+    """Register the alternatives of a `Custom` subclass, by its class name."""
+
+    def register(function: Alternatives) -> Alternatives:
+        _TUNERS[kind] = function
+        return function
+
+    return register
+
+
+def shrinks(
+    kind: str,
+) -> Callable[[Callable[[Schedule], Schedule]], Callable[[Schedule], Schedule]]:
+    """Register how a `Custom` subclass takes less shared memory and fewer registers."""
+
+    def register(function: Callable[[Schedule], Schedule]) -> Callable[[Schedule], Schedule]:
+        _SMALLER[kind] = function
+        return function
+
+    return register
+
+
+def alternatives(kinds: Iterable[str], now: Schedule, bound: str) -> list[Schedule]:
+    """What to try next for kernels of these kinds; the families' own choices come first."""
+    found: list[Schedule] = []
+    for kind in sorted(kinds):
+        if kind in _TUNERS:
+            found += _TUNERS[kind](now, bound)
+    return [*found, *_common(now, bound)]
+
+
+def smaller(kinds: Iterable[str], now: Schedule) -> Schedule:
+    """The same program with smaller blocks and tiles."""
+    made = now.but(block=max(now.block // 2, 64), unroll=1)
+    for kind in sorted(kinds):
+        if kind in _SMALLER:
+            made = _SMALLER[kind](made)
+    return made
+
+
+def _common(now: Schedule, bound: str) -> list[Schedule]:
+    """A memory-bound kernel wants wide accesses in flight, any other more or fewer threads."""
+    wide = [now.but(vector=8), now.but(unroll=8), now.but(vector=8, block=512), now.but(vector=2)]
+    blocks = [now.but(block=b) for b in (512, 128, 1024, 64)]
+    return [*wide, *blocks] if bound in ("memory", "unknown") else [*blocks, *wide]
