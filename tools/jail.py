@@ -51,7 +51,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from musaagent.tools import landlock, mounts, seccomp, syscalls
-from musaagent.tools.process_tree import kill_descendants, tasks_of_user, usage
+from musaagent.tools.process_tree import ancestors, kill_descendants, tasks_of_user, usage
 
 INSIDE_UID = 65534
 _FIRST_JAIL_UID = 2_000_000_000
@@ -155,15 +155,16 @@ def _enter(spec: JailSpec, event_fd: int, cwd: str | None, execs: bool) -> None:
     identity = _identity(spec)
     _hand_over(spec.writable, identity)
     scratch = None if isolated else _private_folder(identity)
+    inside = identity
     if isolated:
-        identity = _new_namespaces(spec, identity)
+        inside = _new_pid_namespace(identity)
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(125)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     status_read, status_write = os.pipe()
-    supervisor = os.getpid()
+    above = tuple(ancestors(os.getpid()))
     inner = os.fork()
     if inner:
         os.close(status_write)
@@ -171,9 +172,9 @@ def _enter(spec: JailSpec, event_fd: int, cwd: str | None, execs: bool) -> None:
         _supervise(spec, inner, status_read, scratch, identity)
     os.close(status_read)
     if isolated:
-        _become_init(spec, identity, status_write)
+        _become_init(spec, inside, status_write)
     os.close(status_write)
-    _confine(spec, identity, scratch or "/tmp", execs, protected=(supervisor, os.getppid()))
+    _confine(spec, inside, scratch or "/tmp", execs, protected=above)
     if cwd is not None or isolated:
         os.chdir(cwd or "/tmp")
     else:
@@ -236,13 +237,12 @@ def _private_folder(identity: _Identity) -> str:
     return folder
 
 
-def _new_namespaces(spec: JailSpec, identity: _Identity) -> _Identity:
-    flags = syscalls.CLONE_NEWNS | syscalls.CLONE_NEWPID | syscalls.CLONE_NEWIPC
-    flags |= syscalls.CLONE_NEWUTS | (syscalls.CLONE_NEWNET if spec.no_network else 0)
+def _new_pid_namespace(identity: _Identity) -> _Identity:
+    """For the children of this process; an ordinary user needs a user namespace for that."""
     if identity.changes:
-        syscalls.unshare(flags)
+        syscalls.unshare(syscalls.CLONE_NEWPID)
         return identity
-    syscalls.unshare(flags | syscalls.CLONE_NEWUSER)
+    syscalls.unshare(syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
     Path("/proc/self/uid_map").write_text(f"{INSIDE_UID} {identity.uid} 1")
     Path("/proc/self/gid_map").write_text(f"{INSIDE_UID} {identity.gid} 1")
@@ -303,10 +303,9 @@ def _end_like(status: int) -> NoReturn:
 def _become_init(spec: JailSpec, identity: _Identity, status_write: int) -> None:
     """Process 1 of the new pid namespace: returns in the process that will be confined."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
+    network = syscalls.CLONE_NEWNET if spec.no_network else 0
+    syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS | network)
     mounts.build_root(_view(spec), (identity.uid, identity.gid))
-    with suppress(PermissionError):  # where the outer /proc is masked, there is none inside
-        flags = syscalls.MS_NOSUID | syscalls.MS_NODEV | syscalls.MS_NOEXEC
-        syscalls.mount("proc", "/proc", "proc", flags)
     worker = os.fork()
     if worker == 0:
         return
@@ -413,7 +412,7 @@ def _processes_before(spec: JailSpec, identity: _Identity) -> int:
     if identity.changes:
         return 1
     if spec.kind is Kind.NAMESPACES and _kernel_version() >= (5, 14):
-        return 4
+        return 3  # the supervisor, process 1, and the confined one
     return tasks_of_user(os.getuid())
 
 

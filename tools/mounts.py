@@ -5,6 +5,7 @@ import os
 import site
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,12 @@ from musaagent.tools.syscalls import (
 )
 
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
-_SYSTEM_EXTRA = ("/etc", "/opt", "/nix/store", "/gnu/store", "/run/opengl-driver")
+_SYSTEM_EXTRA = ("/opt", "/nix/store", "/gnu/store", "/run/opengl-driver")
+# What the loader, compilers, time zones and user names need of /etc; it holds keys as well.
+_ETC = (
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "ld.so.preload", "alternatives", "localtime"),
+    *("passwd", "group", "nsswitch.conf", "hosts", "OpenCL", "vulkan"),
+)
 DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _STAGE = "/tmp"
 _OLD = "/.old-root"
@@ -43,7 +49,8 @@ class View:
 
 def visible_paths(extra: Iterable[str] = ()) -> tuple[str, ...]:
     """What every jail may read: the system, this Python with its packages, and `extra`."""
-    paths = [p for p in (*_SYSTEM, *_SYSTEM_EXTRA) if Path(p).exists()]
+    system = (*_SYSTEM, *_SYSTEM_EXTRA, *(f"/etc/{name}" for name in _ETC))
+    paths = [p for p in system if Path(p).exists()]
     paths += [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     paths += [p for p in sys.path if Path(p).name in ("site-packages", "dist-packages")]
     paths += [str(Path(__file__).parent)]
@@ -73,7 +80,8 @@ def _imported_roots() -> list[str]:
 def build_root(view: View, owner: tuple[int, int]) -> None:
     """Make the view this process's root; needs CAP_SYS_ADMIN over a fresh mount namespace.
 
-    `owner` (uid, gid) gets the private /tmp. The caller mounts /proc itself, last of all.
+    `owner` (uid, gid) gets the private /tmp. /proc is that of the caller's pid namespace; where
+    the outer one is masked (in Docker), the kernel allows none, and it stays empty.
     """
     sources = _resolve(view)
     mount(None, "/", None, MS_REC | MS_PRIVATE)
@@ -96,6 +104,8 @@ def build_root(view: View, owner: tuple[int, int]) -> None:
         Path("/" + name).mkdir(exist_ok=True)
     if not Path("/var/tmp").exists():
         Path("/var/tmp").symlink_to("/tmp")
+    with suppress(PermissionError):
+        mount("proc", "/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC)
     unmount(_OLD)
     Path(_OLD).rmdir()
     mount(None, "/", None, MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NOSUID | MS_NODEV)

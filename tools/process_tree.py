@@ -31,13 +31,7 @@ def children(pid: int) -> list[int]:
 
 def _children_by_scan(pid: int) -> list[int]:
     """For kernels without CONFIG_PROC_CHILDREN, and when a thread ended while we looked."""
-    found = []
-    for entry in _all_processes():
-        with suppress(OSError, IndexError, ValueError):
-            stat = Path(f"/proc/{entry}/stat").read_text()
-            if int(stat.rpartition(")")[2].split()[1]) == pid:
-                found.append(entry)
-    return found
+    return [entry for entry in _all_processes() if _parent(entry) == pid]
 
 
 def _all_processes() -> list[int]:
@@ -54,6 +48,24 @@ def descendants(pid: int) -> Iterator[int]:
         fresh = [c for c in children(current) if c not in seen]
         seen.update(fresh)
         queue += fresh
+
+
+def ancestors(pid: int) -> list[int]:
+    """`pid`, its parent, and so on up to process 1, which is left out."""
+    line = []
+    while pid > 1:
+        line.append(pid)
+        pid = _parent(pid)
+    return line
+
+
+def _parent(pid: int) -> int:
+    """0 where the process is gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return 0
+    return int(stat.rpartition(")")[2].split()[1])
 
 
 def kill_descendants(pid: int) -> int:

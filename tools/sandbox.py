@@ -33,6 +33,8 @@ PASSED_ON = (
     *("CUDA_HOME", "CUDA_PATH", "CUDA_VISIBLE_DEVICES", "MUSA_HOME", "MUSA_VISIBLE_DEVICES"),
 )
 _MEMORY_WORDS = ("std::bad_alloc", "MemoryError", "virtual memory exhausted", "out of memory")
+# Isolated from the environment and the current folder, but with our own import path.
+IMPORT_PATH_BOOT = "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
 
 log = logging.getLogger(__name__)
 
@@ -124,6 +126,11 @@ def run_jailed(
     return result
 
 
+def import_path() -> str:
+    """sys.path for IMPORT_PATH_BOOT, as the first argument after the code."""
+    return json.dumps([path for path in sys.path if path.startswith("/")])
+
+
 def _folders_of(program: str) -> tuple[str, ...]:
     """The installation that a program outside the system folders belongs to."""
     real = Path(os.path.realpath(program))
@@ -182,10 +189,11 @@ class _Run:
         start = time.monotonic()
         event_read, event_write = os.pipe()
         outer = [_bwrap() or ""] if self.spec.kind is Kind.BWRAP else []
-        script = [str(Path(jail.__file__)), str(event_write), cwd, self.spec.to_json()]
+        script = [IMPORT_PATH_BOOT + "from musaagent.tools.jail import main; main(sys.argv[1:])"]
+        script += [import_path(), str(event_write), cwd, self.spec.to_json()]
         try:
             process = subprocess.Popen(
-                [sys.executable, "-I", *script, *outer, *argv],
+                [sys.executable, "-I", "-c", *script, *outer, *argv],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

@@ -24,7 +24,7 @@ from typing import Any, Self
 from musaagent.errors import SandboxLost
 from musaagent.tools.jail import JailSpec, Kind
 from musaagent.tools.process_tree import Usage, tree_usage
-from musaagent.tools.sandbox import PASSED_ON, sandbox_kind
+from musaagent.tools.sandbox import IMPORT_PATH_BOOT, PASSED_ON, import_path, sandbox_kind
 from musaagent.tools.wire import Channel
 
 OUTPUT_LIMIT = 256 << 10
@@ -35,10 +35,7 @@ _KILL_TIMEOUT_S = 20.0
 _MAX_DATAGRAM = 1 << 16
 # Threads at import would make forks unsafe; a worker raises the numbers for itself.
 _ONE_THREAD = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-_BOOT = (
-    "import json, sys; sys.path[:] = json.loads(sys.argv.pop(1)); "
-    "from musaagent.tools.zygote_main import main; main()"
-)
+_BOOT = IMPORT_PATH_BOOT + "from musaagent.tools.zygote_main import main; main()"
 
 
 class _ForkServerDied(Exception):
@@ -173,7 +170,7 @@ class _ForkServer:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-I", "-c", _BOOT, _import_path(), f"{theirs.fileno()}", *preload],
+                [sys.executable, "-I", "-c", _BOOT, import_path(), f"{theirs.fileno()}", *preload],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
                 stderr=self._log,
@@ -343,7 +340,3 @@ def _drain(fd: int, child: Child) -> bool:
         if not data:
             return False
         child._add_output(data)
-
-
-def _import_path() -> str:
-    return json.dumps([path for path in sys.path if path.startswith("/")])
