@@ -76,7 +76,7 @@ def examine(target: str | None = None) -> Findings:
 
 
 def cache_folder() -> Path:
-    from musaagent.tools.host.builder import default_cache_dir
+    from musaagent.tools.host.cache import default_cache_dir
 
     return default_cache_dir()
 
