@@ -40,6 +40,8 @@ class GraphValue(Record):
     meta: TensorMeta
     path: str = ""
     """Qualified attribute for parameters, buffers and constants: `conv.weight`."""
+    value: float | int | bool | None = None
+    """The number itself, for a constant of one element (`torch.tensor(0.5)` in forward)."""
 
 
 class GraphNode(Record):
@@ -93,6 +95,11 @@ class Plan(Record):
     trace_error: str = ""
     scaling: dict[str, tuple[int, int]] = Field(default_factory=dict)
     """Size constants that were changed for the CPU run: name -> (own, scaled)."""
+    scaling_note: str = ""
+    """Set where no sizes meet the budget of a CPU run: what the smallest cost."""
+    check_scaling: dict[str, tuple[int, int]] = {}
+    """The same for the watched run."""
+    check_shapes: tuple[str, ...] = ()
     input_shapes: tuple[str, ...] = ()
     scaled_shapes: tuple[str, ...] = ()
     output_shapes: tuple[str, ...] = ()
