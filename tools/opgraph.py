@@ -97,6 +97,8 @@ class Plan(Record):
     """Size constants that were changed for the CPU run: name -> (own, scaled)."""
     scaling_note: str = ""
     """Set where no sizes meet the budget of a CPU run: what the smallest cost."""
+    check_graph: OpGraph | None = None
+    """Traced at the shapes of the watched run."""
     check_scaling: dict[str, tuple[int, int]] = {}
     """The same for the watched run."""
     check_shapes: tuple[str, ...] = ()

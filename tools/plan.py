@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from musaagent.tools import scales
 from musaagent.tools.candidate import content_hash
 from musaagent.tools.cost import elements, flops, least_bytes
+from musaagent.tools.meaning import different_meaning
 from musaagent.tools.opgraph import Plan, Trap
 from musaagent.tools.reference import ReferenceModel, TaskCodeError
 from musaagent.tools.scales import Budget, Footprint, Scale
@@ -69,7 +70,7 @@ class TaskScales:
             if self.own.graph is not None:
                 if traced.graph is None:
                     return None
-                if scales.different_meaning(self.own.graph, traced.graph):
+                if different_meaning(self.own.graph, traced.graph):
                     return None
             found = footprint(traced)
             if found.within(scales.PROBE):
@@ -99,6 +100,10 @@ def plan_task(source: str, *, name: str = "task", probe: bool = True) -> Plan:
     run, check = task.scale(scales.RUN), task.scale(scales.CHECK)
     own, scaled = task.own, task.traced(run.overrides)
     graph = own.graph
+    if scaled.graph is None:
+        # What cannot be traced may be a forward that fails; a real run tells.
+        model = task.model(run.overrides)
+        model.run(model.construct(0), model.inputs(0), 0)
     traps = [*_graph_traps(own), *(_probed(task, check) if probe else ())]
     return Plan(
         task=content_hash(source),
@@ -107,6 +112,7 @@ def plan_task(source: str, *, name: str = "task", probe: bool = True) -> Plan:
         trace_error=own.error,
         scaling=task.pairs(run.overrides),
         scaling_note="" if run.reached else _note(run),
+        check_graph=task.traced(check.overrides).graph,
         check_scaling=task.pairs(check.overrides),
         check_shapes=_shapes(task.traced(check.overrides)),
         input_shapes=_shapes(own),

@@ -16,7 +16,7 @@ from musaagent.policies.builtin.pointwise import (
     of_coordinates,
     promoted,
 )
-from musaagent.policies.builtin.sizes import Num, Real
+from musaagent.policies.builtin.sizes import ONE, Num, Real
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
 
@@ -137,6 +137,9 @@ def _register_tables() -> None:
         names = [f"aten.{name}.{o}" for o in ("default", "Tensor", "Scalar", "Scalar_Tensor")]
         names += [f"aten.{name}.{o}" for o in ("Scalar_Self", "Scalar_Other")]
         lowers(*names)(_binary(code))
+    for sign in ("and", "or", "xor"):
+        code = _BINARY[f"bitwise_{sign}"]
+        lowers(f"aten.__{sign}__.Tensor", f"aten.__{sign}__.Scalar")(_binary(code))
     for name, sign in _COMPARISONS.items():
         lowers(f"aten.{name}.Tensor", f"aten.{name}.Scalar")(_comparison(sign))
     for name, sign in {"and": "&&", "or": "||", "xor": "!="}.items():
@@ -286,7 +289,7 @@ def leaky_relu(call: Call, x: Value, slope: float = 0.01) -> Value:
 @lowers("aten.prelu.default")
 def prelu(call: Call, x: Value, weight: Value) -> Value:
     def element(body: Body, at: Coordinates) -> Scalar:
-        one = weight.numel == Num(1, 1)
+        one = weight.numel == ONE
         where = (at[0] * 0,) if one or x.rank < 2 else (at[1],)
         a, w = body.read(x, at), body.read(weight, where)
         return body.let(f"{a.text} > 0 ? {a.text} : {a.text} * {w.text}", a.ctype, a, w)

@@ -109,7 +109,7 @@ class Planner:
             raise NeedsBuffer(reduced[0])
         long = [v for v in reduced if pieces_of(v.reduction, self.program.schedule) > 1]
         if long:
-            self._cut(long[0].reduction)
+            self._cut(value, long[0].reduction)
         elif reduced:
             self._rows(value, reduced, into)
         elif customs:
@@ -119,10 +119,16 @@ class Planner:
             emit_elementwise(self.program, [(value, leaf)])
             self._placed([(value, leaf)])
 
-    def _cut(self, reduction: Reduction) -> None:
-        merged = emit_pieces(self.program, reduction)
-        for old, new in zip(reduction.fields, merged.fields, strict=True):
-            self.program.replace(old, new)
+    def _cut(self, value: Value, reduction: Reduction) -> None:
+        """Replaces a long reduction, and those of value that can go with it, by second stages."""
+        others = [
+            r for r in self._reductions(value)
+            if r is not reduction and pieces_of(r, self.program.schedule) > 1
+        ]  # fmt: skip
+        for old, new in emit_pieces(self.program, [reduction, *others]).items():
+            for before, after in zip(old.fields, new.fields, strict=True):
+                self.program.replace(before, after)
+                self._users[after] = self._users.get(before, set())
 
     def _rows(self, value: Value, reduced: Sequence[Reduced], into: Leaf | None) -> None:
         root = max((v.reduction for v in reduced), key=lambda r: r.sources[0].numel.own)

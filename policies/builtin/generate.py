@@ -1,6 +1,7 @@
 """From a plan to the text of a candidate, for one schedule."""
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from musaagent.policies.builtin.ir import Custom, Leaf, Reduced, Value
 from musaagent.policies.builtin.kernel import Program
 from musaagent.policies.builtin.lowering import Lowering
 from musaagent.policies.builtin.schedule import Schedule
-from musaagent.policies.builtin.sizes import Num, Refusal, product
+from musaagent.policies.builtin.sizes import Num, Refusal
 from musaagent.policies.builtin.source import TaskText, task_text
 from musaagent.tools.candidate import content_hash
 from musaagent.tools.opgraph import OpGraph, Plan
@@ -34,15 +35,16 @@ def generate(task_source: str, plan: Plan, target: str, schedule: Schedule) -> G
     """Raises Refusal, whose text names what is outside the families."""
     if plan.graph is None:
         raise Refusal(f"the task could not be traced: {plan.trace_error}")
-    own, scaled = plan.graph, plan.scaled_graph or plan.graph
+    own = plan.graph
+    graphs = [own, *(g for g in (plan.scaled_graph, plan.check_graph) if g is not None)]
     text = task_text(task_source)
-    lowering = Lowering(own, scaled)
+    lowering = Lowering(graphs)
     outputs = lowering.run()
     values = list(_values(outputs))
     if not values:
         raise Refusal("forward returns no tensor")
     dialect = dialect_of(target)
-    program = Program(dialect, schedule, _largest(own, scaled), _ENTRY)
+    program = Program(dialect, schedule, _largest(graphs), _ENTRY)
     computed = [v for v in values if not isinstance(v, Leaf)]
     planner = Planner(program, computed, lowering.updates)
     planner.realise_all()
@@ -75,15 +77,15 @@ def _stored(program: Program, value: Value) -> Leaf:
     return leaf
 
 
-def _largest(own: OpGraph, scaled: OpGraph) -> Num:
-    """The element count of the largest tensor, at each scale by itself."""
+def _largest(graphs: Sequence[OpGraph]) -> Num:
+    """The element count of the largest tensor in each trace."""
 
     def count(graph: OpGraph) -> int:
         metas = [v.meta for v in (*graph.inputs, *graph.parameters, *graph.buffers)]
         metas += [meta for node in graph.nodes for meta in node.outputs]
-        return max((product(Num(n, n) for n in meta.shape).own for meta in metas), default=1)
+        return max((math.prod(meta.shape) for meta in metas), default=1)
 
-    return Num(count(own), count(scaled), "0")
+    return Num.of([count(g) for g in graphs], "0")
 
 
 def _kinds(values: list[Value]) -> frozenset[str]:

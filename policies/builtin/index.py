@@ -238,8 +238,7 @@ def _bound(e: Index, low: bool) -> Num:
     for atom, factor in e.terms:
         ends = [end * factor for end in _range(atom)]
         a, b = ends
-        pick = min if low else max
-        total = total + Num(pick(a.own, b.own), pick(a.scaled, b.scaled), "0")
+        total = total + a.each(b, min if low else max)
     return total
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from musaagent.policies.builtin.body import Body, Coordinates, NeedsBuffer, Scalar
 from musaagent.policies.builtin.index import Index, linear, variable
-from musaagent.policies.builtin.sizes import Num, Shape, product
+from musaagent.policies.builtin.sizes import ZERO, Num, Shape, product
 
 if TYPE_CHECKING:
     from musaagent.policies.builtin.kernel import Epilogue, Program
@@ -216,8 +216,8 @@ def _strides(at: Coordinates, found: _Found) -> Affine | None:
     strides = []
     for coordinate in at:
         if coordinate.is_zero:
-            strides.append(Num(0, 0, "0"))
+            strides.append(ZERO)
             continue
         ((atom, _),) = coordinate.terms
-        strides.append(factors.pop(atom, Num(0, 0, "0")))
+        strides.append(factors.pop(atom, ZERO))
     return None if factors else Affine(found.leaf, tuple(strides), found.position.const)

@@ -1,18 +1,18 @@
-"""The table from ATen names to functions that make values, and the walk over a pair of graphs.
+"""The table from ATen names to functions that make values, and the walk over the graphs.
 
 A family registers with `@lowers("aten.relu.default", ...)`. The function gets a `Call` and then the
 node's arguments with ATen's names and order: tensors as `Value`, integers as int (or `Num` where
-they differ between the two traces), floats as float (or `Real`), dtypes as their names, devices and
+they differ between the traces), floats as float (or `Real`), dtypes as their names, devices and
 layouts as None. Give it ATen's defaults: trailing arguments are left out of a trace.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from musaagent.policies.builtin.ir import Leaf, Value
-from musaagent.policies.builtin.sizes import Num, Refusal, Shape, Symbols
-from musaagent.tools.opgraph import GraphNode, OpGraph, TensorMeta
+from musaagent.policies.builtin.sizes import Refusal, Shape, Symbols
+from musaagent.tools.opgraph import GraphNode, GraphValue, OpGraph, TensorMeta
 
 Lowered = Any
 """A Value, or a tuple of them for a node with several outputs."""
@@ -62,68 +62,63 @@ class Call:
 
 
 class Lowering:
-    """Walks the two traces side by side and makes one value for each node."""
+    """Walks the traces side by side and makes one value for each node."""
 
-    def __init__(self, own: OpGraph, scaled: OpGraph) -> None:
-        self._own, self._scaled = own, scaled
+    def __init__(self, graphs: Sequence[OpGraph]) -> None:
+        """graphs: traces of one task at several sets of shapes, the own ones first."""
+        self._graphs = tuple(graphs)
         self.values: dict[str, Lowered] = {}
         self.leaves: dict[str, Leaf] = {}
         """Argument leaves by graph name, in the order inputs, parameters, buffers, constants."""
         self.updates: dict[Leaf, Value] = {}
         """In-place changes of leaves: the value that each holds in the end."""
-        self.symbols = Symbols(self._dimensions())
+        self._arguments = list(self._side_by_side([_arguments(g) for g in graphs]))
+        self.symbols = Symbols(dict(self._dimensions()))
 
     def run(self) -> Any:
         """The graph's outputs with values in place of references. Raises Refusal."""
-        self._leaves()
-        if len(self._own.nodes) != len(self._scaled.nodes):
+        for same in self._arguments:
+            meta = self._meta([v.meta for v in same])
+            leaf = Leaf(same[0].name, meta.shape, meta.dtype)
+            self.values[leaf.name] = self.leaves[leaf.name] = leaf
+        for nodes in self._side_by_side([g.nodes for g in self._graphs]):
+            self.values[nodes[0].name] = self._node(nodes)
+        return self._argument([g.outputs for g in self._graphs], "the outputs")
+
+    def _side_by_side(self, rows: Sequence[Sequence[Any]]) -> "zip[tuple[Any, ...]]":
+        if len({len(row) for row in rows}) > 1:
             raise Refusal("the traces at own and at scaled shapes have different nodes")
-        for own, scaled in zip(self._own.nodes, self._scaled.nodes, strict=True):
-            self.values[own.name] = self._node(own, scaled)
-        return self._pair(self._own.outputs, self._scaled.outputs, "the outputs")
+        return zip(*rows, strict=True)
 
-    def _groups(self, graph: OpGraph) -> tuple[Any, ...]:
-        return (*graph.inputs, *graph.parameters, *graph.buffers, *graph.constants)
+    def _dimensions(self) -> Iterator[tuple[str, tuple[int, ...]]]:
+        for same in self._arguments:
+            shapes = [v.meta.shape for v in same]
+            for d, values in enumerate(self._side_by_side(shapes)):
+                yield f"{same[0].name}.size({d})", values
 
-    def _dimensions(self) -> dict[str, tuple[int, int]]:
-        found = {}
-        for own, scaled in zip(self._groups(self._own), self._groups(self._scaled), strict=True):
-            if len(own.meta.shape) != len(scaled.meta.shape):
-                raise Refusal(f"{own.name} has different ranks at own and at scaled shapes")
-            pairs = zip(own.meta.shape, scaled.meta.shape, strict=True)
-            for d, (a, b) in enumerate(pairs):
-                found[f"{own.name}.size({d})"] = (a, b)
-        return found
+    def _meta(self, metas: Sequence[TensorMeta]) -> Output:
+        dims = self._side_by_side([m.shape for m in metas])
+        return Output(tuple(self.symbols.integer(d, "a dimension") for d in dims), metas[0].dtype)
 
-    def _leaves(self) -> None:
-        for own, scaled in zip(self._groups(self._own), self._groups(self._scaled), strict=True):
-            meta = self._meta(own.meta, scaled.meta)
-            self.leaves[own.name] = Leaf(own.name, meta.shape, meta.dtype)
-            self.values[own.name] = self.leaves[own.name]
-
-    def _meta(self, own: TensorMeta, scaled: TensorMeta) -> Output:
-        pairs = zip(own.shape, scaled.shape, strict=True)
-        shape = tuple(self.symbols.integer(a, b, "a dimension") for a, b in pairs)
-        return Output(shape, own.dtype)
-
-    def _node(self, own: GraphNode, scaled: GraphNode) -> Lowered:
-        if own.op != scaled.op:
+    def _node(self, nodes: Sequence[GraphNode]) -> Lowered:
+        first = nodes[0]
+        if len({n.op for n in nodes}) > 1:
             raise Refusal("the traces at own and at scaled shapes have different nodes")
-        what = f"an argument of {own.op}"
-        args = self._pair(own.args, scaled.args, what)
-        kwargs = self._pair(own.kwargs, scaled.kwargs, what)
-        if own.op == "getitem":
+        what = f"an argument of {first.op}"
+        args = self._argument([n.args for n in nodes], what)
+        kwargs = {k: self._argument([n.kwargs.get(k) for n in nodes], what) for k in first.kwargs}
+        if first.op == "getitem":
             return args[0][args[1]]
-        outputs = tuple(self._meta(a, b) for a, b in zip(own.outputs, scaled.outputs, strict=True))
-        call = Call(own.op, outputs, self)
-        function, in_place = self._function(own.op)
+        metas = self._side_by_side([n.outputs for n in nodes])
+        call = Call(first.op, tuple(map(self._meta, metas)), self)
+        function, in_place = self._function(first.op)
         try:
             result = function(call, *args, **kwargs)
         except (TypeError, ValueError, IndexError, AttributeError) as error:
             # An argument of a kind that the family never thought of: it is outside the family.
             raise call.refuse(f"with these arguments ({error})") from error
         if in_place:
-            self._rebind(own, call, args[0], result)
+            self._rebind(call, args[0], result)
         return result
 
     def _function(self, op: str) -> tuple[Callable[..., Lowered], bool]:
@@ -136,7 +131,7 @@ class Lowering:
             return _TABLE[functional], True
         raise Refusal(f"no family for {op}")
 
-    def _rebind(self, node: GraphNode, call: Call, target: Value, result: Value) -> None:
+    def _rebind(self, call: Call, target: Value, result: Value) -> None:
         """After `x.op_()`, every name of x means the new value. Views of x would not follow."""
         names = [n for n, v in self.values.items() if v is target]
         views = [
@@ -167,35 +162,32 @@ class Lowering:
         for name in [n for n, v in self.values.items() if v is leaf]:
             self.values[name] = value
 
-    def _pair(self, own: Any, scaled: Any, what: str) -> Any:
-        """One argument from its two traced forms."""
-        if isinstance(own, Mapping):
-            if "ref" in own:
-                return self.values[own["ref"]]
-            if "dtype" in own:
-                return own["dtype"]
-            if own.keys() & {"layout", "device", "memory_format"}:
+    def _argument(self, forms: Sequence[Any], what: str) -> Any:
+        """One argument, from its form in each trace."""
+        first = forms[0]
+        if isinstance(first, Mapping):
+            if first.keys() == {"ref"}:
+                return self.values[first["ref"]]
+            if first.keys() == {"dtype"}:
+                return first["dtype"]
+            if len(first) == 1 and first.keys() & {"layout", "device", "memory_format"}:
                 return None
-            return {k: self._pair(v, scaled[k], what) for k, v in own.items()}
-        if isinstance(own, (list, tuple)):
-            if len(own) != len(scaled):
-                raise Refusal(f"{what} has different lengths at own and at scaled shapes")
-            made = [self._pair(a, b, what) for a, b in zip(own, scaled, strict=True)]
-            return type(own)(made)
-        if isinstance(own, bool) or own is None or isinstance(own, str):
-            if own != scaled:
-                raise Refusal(f"{what} is {own} at own shapes and {scaled} at scaled shapes")
-            return own
-        if isinstance(own, int) and isinstance(scaled, int):
-            return own if own == scaled else self.symbols.integer(own, scaled, what)
-        if isinstance(own, (int, float)):
-            return self.symbols.real(float(own), float(scaled))
-        raise Refusal(f"{what} is a {type(own).__name__}")
+            return {k: self._argument([f[k] for f in forms], what) for k in first}
+        if isinstance(first, (list, tuple)):
+            parts = self._side_by_side(list(forms))
+            return type(first)([self._argument(part, what) for part in parts])
+        if isinstance(first, (bool, str)) or first is None:
+            if any(f != first for f in forms):
+                raise Refusal(f"{what} is {first} at own shapes and not so at scaled shapes")
+            return first
+        if all(isinstance(f, int) for f in forms):
+            return first if len(set(forms)) == 1 else self.symbols.integer(forms, what)
+        return self.symbols.real([float(f) for f in forms])
+
+
+def _arguments(graph: OpGraph) -> tuple[GraphValue, ...]:
+    return (*graph.inputs, *graph.parameters, *graph.buffers, *graph.constants)
 
 
 def known_ops() -> tuple[str, ...]:
     return tuple(sorted(_TABLE))
-
-
-def number(value: int | Num) -> Num:
-    return value if isinstance(value, Num) else Num(value, value, str(value))

@@ -42,7 +42,7 @@ def broadcast_shape(*shapes: Shape) -> Shape:
         sizes = [s[k - rank + len(s)] for s in shapes if k - rank + len(s) >= 0]
         wide = [n for n in sizes if n != ONE]
         if any(n != wide[0] for n in wide):
-            raise Refusal("shapes broadcast at own or at scaled shapes only")
+            raise Refusal("the shapes broadcast at one scale and not at another")
         out.append(wide[0] if wide else ONE)
     return tuple(out)
 

@@ -19,7 +19,7 @@ from musaagent.policies.builtin.reducers import (
     Sum,
     Truth,
 )
-from musaagent.policies.builtin.sizes import Num, Real, product
+from musaagent.policies.builtin.sizes import ZERO, Num, Real, product
 from musaagent.policies.builtin.views import keep_dims, reshape_to, wrapped
 
 Dims = int | Sequence[int] | None
@@ -189,7 +189,7 @@ def variance(
     if float(correction).is_integer():
         c = int(correction)
         divisor: Num | float = n - c
-        if not Num(0, 0) <= n - c:
+        if not n - c >= ZERO:
             divisor = 0.0
     elif n.literal:
         divisor = max(n.own - correction, 0.0)

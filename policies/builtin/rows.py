@@ -126,6 +126,10 @@ class Rows(Body):
             stack.extend(v.sources)
         return True
 
+    def can_join(self, reduction: Reduction) -> bool:
+        """Whether it can share a pass over these rows."""
+        return self._same_rows(reduction) and self._ready(reduction)
+
     def want(self, reductions: Sequence[Reduction]) -> None:
         """Reductions that will be read: those that can share a pass over the row will."""
         self._wanted = [r for r in reductions if self._same_rows(r)]
@@ -347,30 +351,37 @@ def _store(rows: Rows, value: Value, leaf: Leaf, position: Index) -> None:
     rows.store(leaf, position, rows.read(value, at))
 
 
-def emit_pieces(program: Program, reduction: Reduction) -> Reduction:
-    """Cuts a long reduction: one kernel makes states, and the answer reduces those states.
+def emit_pieces(program: Program, reductions: Sequence[Reduction]) -> dict[Reduction, Reduction]:
+    """Cuts long reductions over the same rows: one kernel makes the states of pieces of the rows.
 
+    Answers what stands for each that was cut (the first always is): a reduction of its states.
     Raises NeedsBuffer for what must be in memory before.
     """
-    pieces = pieces_of(reduction, program.schedule)
-    layout = layout_of(reduction, program.schedule)
-    piece = product(reduction.reduced).ceil_div(pieces)
-    shape = (*reduction.kept, num(pieces))
-    if layout.side_by_side:
-        shape = (num(pieces), *reduction.kept)
-    reducer = at_accuracy(reduction.reducer, program.schedule.precise)
-    dtypes = [STATE_DTYPE[ctype] for ctype in reducer.state]
-    states = [program.buffer(shape, dtype, "partial") for dtype in dtypes]
-    rows = Rows(program.kernel("partial"), reduction, layout)
+    root, schedule = reductions[0], program.schedule
+    pieces, layout = pieces_of(root, schedule), layout_of(root, schedule)
+    piece = product(root.reduced).ceil_div(pieces)
+    rows = Rows(program.kernel("partial"), root, layout)
+    cut = [r for r in reductions if r is root or rows.can_join(r)]
+    made = {}
     with rows.inner() as row:
         rows.head(pieces, piece)
-        (names,) = rows.accumulate([reduction])
-        rows.meet(reduction, names)
-        task = variable("task", rows.rows * pieces, level=1)
-        for leaf, name, ctype in zip(states, names, reducer.state, strict=True):
-            rows.once(_storing(rows, leaf, task, Scalar(name, ctype, 2)))
-    note = f"{pieces} pieces of rows {rows.rows.own} x {rows.length.own}"
+        for reduction, names in zip(cut, rows.accumulate(cut), strict=True):
+            rows.meet(reduction, names)
+            made[reduction] = _store_states(rows, reduction, names, pieces)
+    note = f"{pieces} pieces of rows {rows.rows.own} x {rows.length.own}, {len(cut)} reductions"
     rows.finish(row.lines, pieces, note)
-    dim = 0 if layout.side_by_side else len(shape) - 1
+    return made
+
+
+def _store_states(rows: Rows, reduction: Reduction, names: Sequence[str], pieces: int) -> Reduction:
+    """Writes each piece's state to memory; answers the reduction over the pieces."""
+    reducer, program = rows.reducer(reduction), rows.kernel.program
+    first = rows.layout.side_by_side
+    shape = (num(pieces), *reduction.kept) if first else (*reduction.kept, num(pieces))
+    task = variable("task", rows.rows * pieces, level=1)
+    states = []
+    for name, ctype in zip(names, reducer.state, strict=True):
+        states.append(program.buffer(shape, STATE_DTYPE[ctype], "partial"))
+        rows.once(_storing(rows, states[-1], task, Scalar(name, ctype, 2)))
     merging = Merging(reducer.source, reducer.results, reducer)
-    return Reduction(states, (dim,), merging)
+    return Reduction(states, (0 if first else len(shape) - 1,), merging)

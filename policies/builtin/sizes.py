@@ -1,13 +1,14 @@
-"""Sizes that hold at two sets of shapes: the task's own and the scaled ones it is verified at.
+"""Sizes that hold at every set of shapes that a candidate runs at.
 
-A candidate runs at both. So a number of the graph is a pair, arithmetic works on both halves, and
-two numbers are equal where both halves are. A pair of equal halves is a literal in the source; any
-other becomes a run-time expression over the dimensions of the tensors that come in.
+A candidate is used at the task's own shapes, and verified and watched at smaller ones. So a number
+of the graph has a value for each trace, arithmetic works on all of them, and two numbers are equal
+where all values are. A number of equal values is a literal in the source; any other becomes a
+run-time expression over the dimensions of the tensors that come in.
 """
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 
@@ -17,76 +18,84 @@ class Refusal(Exception):
 
 @dataclass(frozen=True)
 class Num:
-    """An integer at own shapes and at scaled shapes, and the host expression that gives it."""
+    """An integer at each set of shapes, the own ones first, and the host expression that gives it.
 
-    own: int
-    scaled: int
+    Made by `num` and `Num.of`: equal values are kept as one.
+    """
+
+    values: tuple[int, ...]
     expr: str = field(default="", compare=False)
+
+    @staticmethod
+    def of(values: Sequence[int], expr: str) -> "Num":
+        if len(set(values)) == 1:
+            return Num((values[0],), str(values[0]))
+        return Num(tuple(values), expr)
+
+    @property
+    def own(self) -> int:
+        return self.values[0]
 
     @property
     def literal(self) -> bool:
-        return self.own == self.scaled
+        return len(self.values) == 1
 
     @property
     def host(self) -> str:
         """C++ text, valid where the host function's dimensions are in scope."""
-        return str(self.own) if self.literal else self.expr
+        return self.expr
 
-    @property
-    def halves(self) -> tuple[int, int]:
-        return self.own, self.scaled
+    def each(self, other: "Num | int", rule: Callable[[int, int], int], expr: str = "") -> "Num":
+        """The number whose values are rule(mine, other's)."""
+        return Num.of([rule(a, b) for a, b in self._beside(num(other))], expr)
 
     def __add__(self, other: "Num | int") -> "Num":
         o = num(other)
         if ZERO in (self, o):
             return o if self == ZERO else self
-        return _made(self.own + o.own, self.scaled + o.scaled, f"({self.host} + {o.host})")
+        return self.each(o, lambda a, b: a + b, f"({self.host} + {o.host})")
 
     def __sub__(self, other: "Num | int") -> "Num":
         o = num(other)
-        return _made(self.own - o.own, self.scaled - o.scaled, f"({self.host} - {o.host})")
+        return self if o == ZERO else self.each(o, lambda a, b: a - b, f"({self.host} - {o.host})")
 
     def __mul__(self, other: "Num | int") -> "Num":
         o = num(other)
-        if o == ONE:
-            return self
-        if self == ONE:
-            return o
-        return _made(self.own * o.own, self.scaled * o.scaled, f"({self.host} * {o.host})")
+        if ONE in (self, o):
+            return o if self == ONE else self
+        return self.each(o, lambda a, b: a * b, f"({self.host} * {o.host})")
 
     def __floordiv__(self, other: "Num | int") -> "Num":
         o = num(other)
-        if o == ONE:
-            return self
-        return _made(self.own // o.own, self.scaled // o.scaled, f"({self.host} / {o.host})")
+        return self if o == ONE else self.each(o, lambda a, b: a // b, f"({self.host} / {o.host})")
 
     def __neg__(self) -> "Num":
         return ZERO - self
 
     def __lt__(self, other: "Num | int") -> bool:
-        o = num(other)
-        return self.own < o.own and self.scaled < o.scaled
+        return all(a < b for a, b in self._beside(num(other)))
 
     def __le__(self, other: "Num | int") -> bool:
-        o = num(other)
-        return self.own <= o.own and self.scaled <= o.scaled
+        return all(a <= b for a, b in self._beside(num(other)))
 
     def divides(self, other: "Num") -> bool:
-        """Whether other is a multiple of self, at both sets of shapes."""
-        if 0 in self.halves:
-            return False
-        return other.own % self.own == 0 and other.scaled % self.scaled == 0
+        """Whether other is a multiple of self, at every set of shapes."""
+        return 0 not in self.values and all(b % a == 0 for a, b in self._beside(other))
 
     def ceil_div(self, other: "Num | int") -> "Num":
         return (self + num(other) - 1) // other
 
-
-def _made(own: int, scaled: int, expr: str) -> Num:
-    return Num(own, scaled, str(own) if own == scaled else expr)
+    def _beside(self, other: "Num") -> "zip[tuple[int, int]]":
+        mine, theirs = self.values, other.values
+        if len(mine) < len(theirs):
+            mine = mine * len(theirs)
+        elif len(theirs) < len(mine):
+            theirs = theirs * len(mine)
+        return zip(mine, theirs, strict=True)
 
 
 def num(value: "Num | int") -> Num:
-    return value if isinstance(value, Num) else Num(value, value, str(value))
+    return value if isinstance(value, Num) else Num((value,), str(value))
 
 
 ZERO, ONE = num(0), num(1)
@@ -109,100 +118,101 @@ def strides_of(shape: Shape) -> Shape:
 
 @dataclass(frozen=True)
 class Real:
-    """A floating-point number that differs between the two sets of shapes."""
+    """A floating-point number that differs between the sets of shapes."""
 
-    own: float
-    scaled: float
+    values: tuple[float, ...]
     expr: str = field(compare=False)
 
 
+_REAL_FORMS: tuple[tuple[Callable[[float], float], str], ...] = (
+    (lambda v: v, "double({})"),
+    (lambda v: 1 / v, "1.0 / double({})"),
+    (lambda v: v * v, "sqrt(double({}))"),
+    (lambda v: 1 / (v * v), "1.0 / sqrt(double({}))"),
+)
+_FACTORS = ((1, 1), (2, 1), (1, 2), (3, 1), (4, 1), (1, 4))
+Values = tuple[int, ...]
+
+
 class Symbols:
-    """Finds run-time expressions for the numbers of a pair of traces."""
+    """Finds run-time expressions for the numbers of several traces of one task."""
 
-    def __init__(self, dimensions: Mapping[str, tuple[int, int]]) -> None:
-        """dimensions: host expression -> its value at own and at scaled shapes."""
-        self._known: dict[tuple[int, int], str] = {}
-        for expr, pair in dimensions.items():
-            if pair[0] != pair[1]:
-                self._known.setdefault(pair, expr)
+    def __init__(self, dimensions: Mapping[str, Sequence[int]]) -> None:
+        """dimensions: host expression -> its value in each trace."""
+        self._known: dict[Values, str] = {}
+        for expr, values in dimensions.items():
+            if len(set(values)) > 1:
+                self._known.setdefault(tuple(values), expr)
 
-    def integer(self, own: int, scaled: int, what: str = "a number of the graph") -> Num:
-        """Raises Refusal where no expression over the dimensions fits both values."""
-        if own == scaled:
-            return num(own)
-        expr = self._search(own, scaled)
+    def integer(self, values: Sequence[int], what: str = "a number of the graph") -> Num:
+        """Raises Refusal where no expression over the dimensions fits all values."""
+        if len(set(values)) == 1:
+            return num(values[0])
+        expr = self._search(tuple(values))
         if expr is None:
+            shown = ", ".join(map(str, values[1:]))
             raise Refusal(
-                f"{what} is {own} at the task's shapes and {scaled} at the scaled ones, and no "
-                "expression over the input dimensions gives both"
+                f"{what} is {values[0]} at the task's shapes and {shown} at the scaled ones, and "
+                "no expression over the input dimensions gives them all"
             )
-        return Num(own, scaled, expr)
+        return Num(tuple(values), expr)
 
-    def real(self, own: float, scaled: float) -> float | Real:
-        """A float constant; a pair that differs is sought as n, 1/n, sqrt(n) or 1/sqrt(n)."""
-        if own == scaled or (math.isnan(own) and math.isnan(scaled)):
-            return own
-        shapes = (
-            (lambda v: v, "double({})"),
-            (lambda v: 1 / v, "1.0 / double({})"),
-            (lambda v: v * v, "sqrt(double({}))"),
-            (lambda v: 1 / (v * v), "1.0 / sqrt(double({}))"),
-        )
-        for back, text in shapes:
-            if own == 0 or scaled == 0:
+    def real(self, values: Sequence[float]) -> float | Real:
+        """A float constant; one that differs is sought as n, 1/n, sqrt(n) or 1/sqrt(n)."""
+        if len(set(values)) == 1 or all(map(math.isnan, values)):
+            return values[0]
+        for back, text in _REAL_FORMS:
+            if 0 in values:
                 break
-            a, b = round(back(own)), round(back(scaled))
-            if not (math.isclose(a, back(own), rel_tol=1e-9) and math.isclose(b, back(scaled))):
+            whole = tuple(round(back(v)) for v in values)
+            pairs = zip(whole, values, strict=True)
+            if not all(math.isclose(n, back(v), rel_tol=1e-9) for n, v in pairs):
                 continue
-            expr = self._search(a, b)
+            expr = self._search(whole)
             if expr is not None:
-                return Real(own, scaled, "(" + text.format(expr) + ")")
-        raise Refusal(
-            f"the constant {own} becomes {scaled} at the scaled shapes: no rule fits both"
-        )
+                return Real(tuple(values), "(" + text.format(expr) + ")")
+        raise Refusal(f"the constant {values[0]} becomes {values[1:]} at the scaled shapes")
 
-    def _search(self, own: int, scaled: int) -> str | None:
-        if own == scaled:
-            return str(own)
-        for find in (self._scaled_product, self._shifted):
-            expr = find(own, scaled)
+    def _search(self, wanted: Values) -> str | None:
+        if len(set(wanted)) == 1:
+            return str(wanted[0])
+        for find in (self._known.get, self._product, self._quotient, self._shifted):
+            expr = find(wanted)
             if expr is not None:
-                self._known[own, scaled] = expr
+                self._known[wanted] = expr
                 return expr
         return None
 
-    def _scaled_product(self, own: int, scaled: int) -> str | None:
+    def _product(self, wanted: Values) -> str | None:
         """A product of up to three dimensions, times or over a whole number."""
-        if (own, scaled) in self._known:
-            return self._known[own, scaled]
-        dims = [(p, e) for p, e in self._known.items() if 0 not in p]
+        dims = [(v, e) for v, e in self._known.items() if 0 not in v]
         for count in (1, 2, 3):
             for chosen in itertools.combinations_with_replacement(dims, count):
-                a = math.prod(p[0] for p, _ in chosen)
-                b = math.prod(p[1] for p, _ in chosen)
+                made = tuple(map(math.prod, zip(*(v for v, _ in chosen), strict=True)))
                 text = " * ".join(e for _, e in chosen)
-                if (a, b) == (own, scaled):
+                if made == wanted:
                     return f"({text})"
-                if own * b == scaled * a:  # one ratio at both: a whole factor or divisor
-                    if own % a == 0:
-                        return f"({text} * {own // a})"
-                    if own and a % own == 0:
-                        return f"({text} / {a // own})"
-        return self._quotient(own, scaled)
+                if any(w * made[0] != wanted[0] * m for w, m in zip(wanted, made, strict=True)):
+                    continue  # not one ratio everywhere
+                if wanted[0] % made[0] == 0:
+                    return f"({text} * {wanted[0] // made[0]})"
+                if wanted[0] and made[0] % wanted[0] == 0:
+                    return f"({text} / {made[0] // wanted[0]})"
+        return None
 
-    def _quotient(self, own: int, scaled: int) -> str | None:
-        for (p, e), (q, f) in itertools.permutations(self._known.items(), 2):
-            exact = 0 not in q and p[0] % q[0] == 0 and p[1] % q[1] == 0
-            if exact and (p[0] // q[0], p[1] // q[1]) == (own, scaled):
+    def _quotient(self, wanted: Values) -> str | None:
+        for (v, e), (w, f) in itertools.permutations(self._known.items(), 2):
+            exact = 0 not in w and all(a % b == 0 for a, b in zip(v, w, strict=True))
+            if exact and tuple(a // b for a, b in zip(v, w, strict=True)) == wanted:
                 return f"({e} / {f})"
         return None
 
-    def _shifted(self, own: int, scaled: int) -> str | None:
+    def _shifted(self, wanted: Values) -> str | None:
         """A dimension times or over a small factor, plus a constant: `n - 1`, `n / 2 + 3`."""
-        for up, down in ((1, 1), (2, 1), (1, 2), (3, 1), (4, 1), (1, 4)):
-            for (a, b), e in self._known.items():
-                u, v = a * up // down, b * up // down
-                if own - u == scaled - v:
+        for up, down in _FACTORS:
+            for values, e in self._known.items():
+                apart = {w - v * up // down for w, v in zip(wanted, values, strict=True)}
+                if len(apart) == 1:
                     scale = e if up == down else f"{e} * {up} / {down}"
-                    return f"({scale} + {own - u})".replace("+ -", "- ")
+                    return f"({scale} + {apart.pop()})".replace("+ -", "- ")
         return None

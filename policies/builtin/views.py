@@ -7,9 +7,9 @@ from musaagent.policies.builtin.body import Body, Coordinates, Scalar, reshaped
 from musaagent.policies.builtin.dialect import register_type
 from musaagent.policies.builtin.index import Index, index
 from musaagent.policies.builtin.ir import Pointwise, Value
-from musaagent.policies.builtin.lowering import Call, lowers, number
+from musaagent.policies.builtin.lowering import Call, lowers
 from musaagent.policies.builtin.pointwise import apply, narrowed
-from musaagent.policies.builtin.sizes import ONE, ZERO, Num, Shape
+from musaagent.policies.builtin.sizes import ONE, ZERO, Num, Shape, num
 
 Size = int | Num
 
@@ -132,7 +132,7 @@ def select(call: Call, x: Value, dim: int, position: Size) -> Value:
 
 
 def _from_end(position: Size, extent: Num) -> Num:
-    p = number(position)
+    p = num(position)
     return p + extent if p.own < 0 else p
 
 
@@ -171,10 +171,10 @@ def roll(call: Call, x: Value, shifts: Sequence[int], dims: Sequence[int] = ()) 
     back = {}
     for shift, dim in zip(shifts, dims, strict=True):
         d = wrapped(dim, x.rank)
-        n, step = x.shape[d], number(shift)
-        if not (n.literal or abs(step.own) < min(n.halves)):
+        n, step = x.shape[d], num(shift)
+        if not (n.literal or abs(step.own) < min(n.values)):
             raise call.refuse("a shift longer than the dim")
-        back[d] = number(-step.own % n.own) if n.literal else (n - step if shift > 0 else -step)
+        back[d] = num(-step.own % n.own) if n.literal else (n - step if shift > 0 else -step)
 
     def source(at: Coordinates) -> list[Index]:
         return [(i + back[d]) % x.shape[d] if d in back else i for d, i in enumerate(at)]
@@ -196,14 +196,14 @@ def repeat_interleave(call: Call, x: Value, count: Size, dim: int | None = None,
     if dim is None:
         x, dim = reshape_to(x, (x.numel,)), 0
     d = wrapped(dim, x.rank)
-    return moved(x, call.shape, lambda at: with_dim(at, d, at[d] // number(count)))
+    return moved(x, call.shape, lambda at: with_dim(at, d, at[d] // num(count)))
 
 
 @lowers("aten.unfold.default")
 def unfold(call: Call, x: Value, dim: int, size: Size, step: Size) -> Value:
     d = wrapped(dim, x.rank)
     return moved(
-        x, call.shape, lambda at: with_dim(at[:-1], d, at[d] * number(step) + at[-1])
+        x, call.shape, lambda at: with_dim(at[:-1], d, at[d] * num(step) + at[-1])
     )  # fmt: skip
 
 
@@ -302,7 +302,7 @@ def _between(body: Body, i: Index, low: Num, high: Num) -> Scalar:
 
 @lowers("aten.constant_pad_nd.default")
 def constant_pad(call: Call, x: Value, pad: Sequence[Size], value: float = 0) -> Value:
-    before = {x.rank - 1 - k: number(pad[2 * k]) for k in range(len(pad) // 2)}
+    before = {x.rank - 1 - k: num(pad[2 * k]) for k in range(len(pad) // 2)}
     ctype = register_type(call.dtype)
 
     def element(body: Body, at: Coordinates) -> Scalar:
@@ -323,7 +323,7 @@ def pad_default(
 ) -> Value:
     if mode == "constant":
         return constant_pad(call, x, pad, value or 0)
-    before = {x.rank - 1 - k: number(pad[2 * k]) for k in range(len(pad) // 2)}
+    before = {x.rank - 1 - k: num(pad[2 * k]) for k in range(len(pad) // 2)}
 
     def element(body: Body, at: Coordinates) -> Scalar:
         source = [
