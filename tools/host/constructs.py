@@ -18,7 +18,6 @@ _NAMESPACES = {
     "thrust": "Thrust",
     "cutlass": "CUTLASS",
     "cute": "CuTe",
-    "grid_group": "cooperative grid sync",
     "cluster_group": "thread block clusters",
     "nvrtc": "NVRTC",
 }
@@ -50,8 +49,7 @@ _PREFIXES = {
     "cuLaunch": "CUDA driver API",
 }
 _WORDS = {
-    "this_grid": "cooperative grid sync",
-    "this_multi_grid": "cooperative grid sync",
+    "this_multi_grid": "multi-device grid sync",
     "this_cluster": "thread block clusters",
     "__cluster_dims__": "thread block clusters",
     "cudaLaunchAttributeClusterDimension": "thread block clusters",
@@ -83,6 +81,7 @@ _WORDS = {
 # Headers that only serve what cannot run. One that is included and not used does no harm.
 _HEADERS = {
     "mma.h": "wmma",
+    "mma.hpp": "wmma",
     "crt/mma.h": "wmma",
     "cublas_v2.h": "cuBLAS",
     "cublas.h": "cuBLAS",
