@@ -131,9 +131,7 @@ def _illegal(answer: dict[str, Any], expected: Expected, kernels_ran: int) -> st
     return ""
 
 
-def _buffer_flags(
-    buffers: list[Value], expected: Expected, rule: ToleranceRule
-) -> tuple[str, ...]:
+def _buffer_flags(buffers: list[Value], expected: Expected, rule: ToleranceRule) -> tuple[str, ...]:
     """Buffers (running statistics) that differ after the call; a remark for now."""
     flags = []
     own = {value.name.removeprefix("buffer "): value for value in buffers}

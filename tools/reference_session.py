@@ -50,14 +50,28 @@ class ReferenceSession:
         self.child = child
         self.task = task
         self.shapes: tuple[str, ...] = ()
-        self.scaling: dict[str, tuple[int, int]] = {}
+        self.overrides: dict[str, int] = {}
 
-    def open(self, scale: str) -> None:
-        """Load the task at `scale`: `own`, `run` or `check`. Raises TaskError."""
-        header = {"op": "open", "source": self.task.source, "name": self.task.name, "scale": scale}
+    def open(self, scale: str, overrides: dict[str, int] | None = None) -> None:
+        """Load the task at `scale` (`own`, `run`, `check`), or at known overrides of its sizes.
+
+        Raises TaskError.
+        """
+        header = {
+            "op": "open",
+            "source": self.task.source,
+            "name": self.task.name,
+            "scale": scale,
+            "overrides": overrides,
+        }
         answer, _ = self._ask(header, PLAN_TIMEOUT_S)
         self.shapes = tuple(answer["shapes"])
-        self.scaling = {k: (v[0], v[1]) for k, v in answer["scaling"].items()}
+        self.overrides = dict(answer["overrides"])
+
+    def scaling(self, scale: str) -> dict[str, int]:
+        """The size constants that another scale of the task changes."""
+        answer, _ = self._ask({"op": "scaling", "scale": scale}, PLAN_TIMEOUT_S)
+        return dict(answer["overrides"])
 
     def plan(self) -> Plan:
         """Trace and measure the task."""

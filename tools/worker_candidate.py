@@ -40,7 +40,7 @@ def main(channel: Channel) -> None:
 def describe_error(error: BaseException) -> dict[str, Any]:
     """Type, text, and the lines of the candidate that led there."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if f.filename.endswith(CANDIDATE_FILE)]
+    own = [f for f in frames if Path(f.filename).name == CANDIDATE_FILE]
     line = own[-1].lineno if own else 0
     if isinstance(error, SyntaxError):
         line = error.lineno or 0
@@ -130,6 +130,8 @@ class _Worker:
     ) -> tuple[dict[str, Any], list[Any]]:
         import torch
 
+        from musaagent.tools.reference import call_arguments
+
         tensors = decode_tensors(header["tensors"], blobs)
         names: list[str] = header["state_names"]
         state = dict(zip(names, tensors[len(tensors) - len(names) :], strict=True))
@@ -137,7 +139,8 @@ class _Worker:
         self.model, self.inputs = None, []
         torch.manual_seed(header["seed"])
         assert self.module is not None
-        model = self.module.ModelNew(*init)
+        positional, named = call_arguments(init)
+        model = self.module.ModelNew(*positional, **named)
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
         agreement = _align_state(model, state)
@@ -156,18 +159,19 @@ class _Worker:
         import torch
 
         from musaagent.tools.host import bridge
+        from musaagent.tools.reference import call_arguments
 
         self.order(header)
         fresh = decode_tensors(header["tensors"], blobs)
         self._place_inputs(fresh)
-        arguments = trees.unflatten(header["inputs"], self.inputs)
+        positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
         before = [_digest(t) for t in self.inputs]
         recorder = _operator_recorder()
         self.report()
         torch.manual_seed(header["seed"])
         start = time.perf_counter()
         with torch.no_grad(), recorder:
-            result = self.model(*arguments)
+            result = self.model(*positional, **named)
         bridge.synchronize()
         seconds = time.perf_counter() - start
         changed = [i for i, t in enumerate(self.inputs) if _digest(t) != before[i]]

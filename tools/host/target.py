@@ -34,6 +34,10 @@ _PRELOAD = (
     "torch.utils._python_dispatch",
     "musaagent.tools.worker_candidate",
     "musaagent.tools.worker_reference",
+    "musaagent.tools.reference",
+    "musaagent.tools.plan",
+    "torch.fx.experimental.proxy_tensor",
+    "torch._subclasses.fake_tensor",
     "musaagent.tools.host.bridge",
     "musaagent.tools.host.torch_shim",
 )
@@ -154,7 +158,9 @@ class HostTarget:
         child = self._zygote.spawn(reference_session.WORKER_ENTRY, spec, name=f"reference {scale}")
         opened = ReferenceSession(child, task)
         try:
-            opened.open(scale)
+            # Finding a scale needs a trace; the run worker has it, so the others ask there.
+            known = None if scale == "run" else self.reference(task, "run").scaling(scale)
+            opened.open(scale, known)
         except BaseException:
             opened.close()
             raise
@@ -186,4 +192,3 @@ class HostTarget:
     def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
         mode: Literal["fast", "check"] = "check" if checked else "fast"
         return self._builder.build(sources, mode=mode, timeout_s=BUILD_TIMEOUT_S)
-

@@ -1,0 +1,129 @@
+"""The jailed process that runs the task's own module: inputs, weights, expected values, the plan."""
+
+from typing import Any
+
+from musaagent.tools import trees
+from musaagent.tools.wire import Channel, encode_tensors
+
+_Answer = tuple[dict[str, Any], list[Any]]
+
+
+def main(channel: Channel) -> None:
+    """Answer requests until the channel closes. Entry point for the fork server."""
+    from musaagent.tools.reference import TaskCodeError
+
+    worker = _Worker()
+    while True:
+        header, _ = channel.recv(None)
+        try:
+            answer, blobs = worker.handle(header)
+        except TaskCodeError as error:
+            answer, blobs = {"ok": False, "error": str(error)}, []
+        channel.send(answer, blobs)
+
+
+class _Worker:
+    def __init__(self) -> None:
+        self.source = ""
+        self.name = "task"
+        self.scales: Any = None
+        self.model: Any = None
+        self.drawn: Any = None
+
+    def handle(self, header: dict[str, Any]) -> _Answer:
+        match header["op"]:
+            case "open":
+                return self.open(header)
+            case "scaling":
+                return {"ok": True, "overrides": self.overrides(header["scale"])}, []
+            case "plan":
+                return self.plan()
+            case "construct":
+                return self.construct(header["seed"])
+            case "inputs":
+                return self.inputs(header["seed"])
+            case "expected":
+                return self.expected(header["seed"])
+        raise ValueError(f"unknown request {header['op']!r}")
+
+    def open(self, header: dict[str, Any]) -> _Answer:
+        """Load the task at given overrides, or at those of a scale."""
+        import torch
+
+        from musaagent.tools.reference import ReferenceModel
+
+        torch.set_num_threads(2)
+        _no_compiling()
+        self.source, self.name = header["source"], header["name"]
+        overrides = header["overrides"]
+        if overrides is None:
+            overrides = self.overrides(header["scale"])
+        self.model = ReferenceModel(self.source, overrides, name=self.name)
+        _, tensors = trees.flatten(self.model.inputs(0), "get_inputs()")
+        shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
+        return {"ok": True, "overrides": overrides, "shapes": shapes}, []
+
+    def overrides(self, scale: str) -> dict[str, int]:
+        """Size constants to change for `own`, `run` or `check`."""
+        from musaagent.tools.plan import BUDGETS, TaskScales
+
+        if scale == "own":
+            return {}
+        if self.scales is None:
+            self.scales = TaskScales(self.source, self.name)
+        return dict(self.scales.scale(BUDGETS[scale]).overrides)
+
+    def plan(self) -> _Answer:
+        from musaagent.tools.plan import plan_task
+
+        plan = plan_task(self.source, name=self.name)
+        return {"ok": True, "plan": plan.model_dump(mode="json")}, []
+
+    def construct(self, seed: int) -> _Answer:
+        init = self.model.init_inputs(seed)
+        self.model.construct(seed, init)
+        tree, tensors = trees.flatten(init, "get_init_inputs()")
+        state = {k: v.detach() for k, v in self.model.state().items()}
+        metas, blobs = encode_tensors(tensors + list(state.values()))
+        answer = {"ok": True, "tree": tree, "tensors": metas, "state_names": list(state)}
+        return answer, list(blobs)
+
+    def inputs(self, seed: int) -> _Answer:
+        self.drawn = self.model.inputs(seed)
+        tree, tensors = trees.flatten(self.drawn, "get_inputs()")
+        metas, blobs = encode_tensors(tensors)
+        return {"ok": True, "tree": tree, "tensors": metas}, list(blobs)
+
+    def expected(self, seed: int) -> _Answer:
+        """The module's buffers move on as forward moves them, like the candidate's."""
+        found = self.model.expected(self.drawn, seed)
+        buffers = dict(self.model.module.named_buffers())
+        for name, value in found.buffers.items():
+            buffers[name].copy_(value)
+        exact = list(found.exact) if found.exact is not None else []
+        metas, blobs = encode_tensors(found.native + exact + list(found.buffers.values()))
+        answer = {
+            "ok": True,
+            "tree": found.tree,
+            "tensors": metas,
+            "outputs": len(found.native),
+            "has_exact": found.exact is not None,
+            "reference": found.reference,
+            "buffers": list(found.buffers),
+            "changed_inputs": found.changed_inputs,
+        }
+        return answer, list(blobs)
+
+
+class _NotBuilt:
+    """What `load_inline` returns here: an op file may also hold its own candidate."""
+
+    def __getattr__(self, name: str) -> Any:
+        raise RuntimeError(f"the reference may not run compiled code ({name})")
+
+
+def _no_compiling() -> None:
+    import torch.utils.cpp_extension as extension
+
+    for name in ("load_inline", "load"):
+        setattr(extension, name, lambda *args, **kwargs: _NotBuilt())
