@@ -546,6 +546,21 @@ def guard_copy(tensor: torch.Tensor, name: str = "") -> torch.Tensor:
     return copy
 
 
+def fresh(tensor: torch.Tensor) -> torch.Tensor:
+    """Uninitialised memory as a kernel should meet it: poisoned, and guarded in checked runs."""
+    if _runtime is not None and _runtime.registry.enabled and type(tensor) is torch.Tensor:
+        return bridge_memory.guarded_like(tensor)
+    bridge_memory.poison(tensor)
+    return tensor
+
+
+def data_pointer(tensor: torch.Tensor) -> int:
+    """Tensor.data_ptr for candidates: an address that Python saw may go into a kernel."""
+    if _runtime is not None and _runtime.registry.enabled:
+        _runtime.registry.hold(tensor)
+    return bridge_memory.data_pointer(tensor)
+
+
 _ERROR_TEXTS = {
     1: "invalid argument",
     2: "out of memory",

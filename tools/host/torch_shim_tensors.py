@@ -1,0 +1,174 @@
+"""Tensor attributes, factories and moves between devices, as if there were an accelerator."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.utils import _device
+
+from musaagent.tools.host import bridge
+from musaagent.tools.host.torch_shim_state import accelerator, state
+
+_Base: Any = torch._C.TensorBase
+_CPU = torch.device("cpu")
+_POISONED = frozenset({"empty", "empty_like", "empty_strided", "empty_permuted"})
+_LIKE = (
+    "empty_like",
+    "zeros_like",
+    "ones_like",
+    "full_like",
+    "rand_like",
+    "randn_like",
+    "randint_like",
+)
+_NEW = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full", "new_tensor")
+_LEGACY = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
+
+
+def install_tensors() -> None:
+    """Replaces attributes of torch and torch.Tensor; every other operation stays untouched."""
+    _install_properties()
+    _install_moves()
+    for name in {f.__name__ for f in _device._device_constructors()} | set(_LIKE):
+        original = getattr(torch, name, None)
+        if original is not None:
+            _replace_factory(name, original)
+    for name in _NEW:
+        setattr(torch.Tensor, name, _factory(getattr(_Base, name), name))
+    _install_defaults()
+
+
+def _install_defaults() -> None:
+    """`with torch.device("cuda"):`, set_default_device and the legacy tensor types."""
+
+    def enter(self: Any, device: Any) -> None:
+        self.device = _CPU if accelerator(device) else torch.device(device)
+
+    _device.DeviceContext.__init__ = enter  # type: ignore[method-assign]
+    set_default = torch.set_default_device
+
+    def set_default_device(device: Any) -> None:
+        set_default(_CPU if accelerator(device) else device)
+
+    torch.set_default_device = set_default_device
+    for kind in _LEGACY:
+        setattr(torch.cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor"))
+
+
+def _replace_factory(name: str, original: Any) -> None:
+    wrapped = _factory(original, name)
+    setattr(torch, name, wrapped)
+    # TorchScript knows builtins by identity.
+    builtin = torch.jit._builtins._find_builtin(original)
+    if builtin is not None:
+        torch.jit._builtins._register_builtin(wrapped, builtin)
+
+
+def _factory(original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    """`original` without the pretended device; uninitialised memory comes poisoned."""
+    fill = name.removeprefix("new_") in _POISONED
+
+    @functools.wraps(original)
+    def make(*args: Any, **kwargs: Any) -> Any:
+        if "device" in kwargs and accelerator(kwargs["device"]):
+            del kwargs["device"]
+        kwargs.pop("pin_memory", None)
+        result = original(*args, **kwargs)
+        return bridge.fresh(result) if fill and "out" not in kwargs else result
+
+    return make
+
+
+def _install_properties() -> None:
+    real_device = inspect.getattr_static(_Base, "device").__get__
+
+    def device(self: Any) -> torch.device:
+        real: torch.device = real_device(self)
+        return state.device if real.type == "cpu" else real
+
+    def on_device(self: Any) -> bool:
+        real: torch.device = real_device(self)
+        return real.type == "cpu"
+
+    tensor: Any = torch.Tensor
+    tensor.device = property(device)
+    tensor.is_cuda = property(on_device)
+    tensor.is_musa = property(on_device)
+    tensor.is_cpu = property(lambda self: False)
+    tensor.get_device = lambda self: 0
+    tensor.record_stream = lambda self, stream: None
+    tensor.is_pinned = lambda self, device=None: False
+    tensor.pin_memory = lambda self, device=None: self
+    tensor.data_ptr = bridge.data_pointer
+
+
+def _install_moves() -> None:
+    tensor: Any = torch.Tensor
+    tensor.to = _to
+    tensor.cuda = _cuda
+    tensor.musa = _musa
+    tensor.cpu = _cpu
+    tensor.type = _type
+
+    def move(self: Any, device: Any = None) -> Any:
+        return self._apply(lambda t: t.musa(device))
+
+    module: Any = torch.nn.Module
+    module.musa = move
+
+
+def _cuda(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+    state.speak("cuda")
+    return self
+
+
+def _musa(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
+    state.speak("musa")
+    return self
+
+
+def _cpu(self: Any, *args: Any, **kwargs: Any) -> Any:
+    # The real one is a copy, which the candidate may overwrite.
+    return self.clone()
+
+
+def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
+    device = kwargs.pop("device", None)
+    if "other" in kwargs:
+        args = (kwargs.pop("other"), *args)
+    if args:
+        first = args[0]
+        if isinstance(first, torch.Tensor):
+            args = (first.dtype, *args[1:])
+        elif isinstance(first, str | torch.device | int) and not isinstance(first, bool):
+            device, args = first, args[1:]
+        elif first is None:
+            args = args[1:]
+    if device is not None and not accelerator(device):
+        device = torch.device(device)
+        if device.type != "cpu":
+            return _Base.to(self, device, *args, **kwargs)
+        result = _convert(self, args, kwargs)
+        return result.clone() if result is self else result
+    return _convert(self, args, kwargs)
+
+
+def _convert(self: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """`to` without its device: what is left must begin with a dtype."""
+    if not args and not kwargs:
+        return self
+    dtype = kwargs.pop("dtype", None)
+    if args and (args[0] is None or isinstance(args[0], torch.dtype)):
+        dtype, args = args[0] or dtype, args[1:]
+    return _Base.to(self, dtype or self.dtype, *args, **kwargs)
+
+
+def _type(self: Any, dtype: Any = None, non_blocking: bool = False, **kwargs: Any) -> Any:
+    if dtype is None:
+        text: str = _Base.type(self)
+        return text.replace("torch.", f"torch.{state.device.type}.")
+    if isinstance(dtype, str):
+        dtype = dtype.replace("torch.cuda.", "torch.").replace("torch.musa.", "torch.")
+    return _Base.type(self, dtype, non_blocking, **kwargs)
