@@ -73,7 +73,7 @@ class TaskScales:
                 if different_meaning(self.own.graph, traced.graph):
                     return None
             found = footprint(traced)
-            if found.within(scales.PROBE):
+            if found.within(scales.RUN):
                 # Fake tensors have no values: a label beyond the scaled classes shows only here.
                 model = self.model(overrides)
                 model.run(model.construct(0), model.inputs(0), 0)
@@ -104,7 +104,7 @@ def plan_task(source: str, *, name: str = "task", probe: bool = True) -> Plan:
         # What cannot be traced may be a forward that fails; a real run tells.
         model = task.model(run.overrides)
         model.run(model.construct(0), model.inputs(0), 0)
-    traps = [*_graph_traps(own), *(_probed(task, check) if probe else ())]
+    traps = [*_graph_traps(own), *(_probed(task, run, check) if probe else ())]
     return Plan(
         task=content_hash(source),
         graph=graph,
@@ -136,9 +136,14 @@ def _graph_traps(own: Traced) -> Iterator[Trap]:
         )
 
 
-def _probed(task: TaskScales, check: Scale) -> Iterator[Trap]:
+def _probed(task: TaskScales, run: Scale, check: Scale) -> Iterator[Trap]:
     probe = task.scale(scales.PROBE)
-    yield from probe_traps(task.model(probe.overrides))
+    try:
+        traps = list(probe_traps(task.model(probe.overrides)))
+    except TaskCodeError:
+        # Chosen on fake tensors alone; the sizes of the run are known to work.
+        traps = list(probe_traps(task.model(run.overrides)))
+    yield from traps
     yield from dead_parameters(task.model(check.overrides))
 
 

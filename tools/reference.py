@@ -120,14 +120,13 @@ class ReferenceModel:
         return dict(self._constructed().state_dict())
 
     def run(
-        self, module: torch.nn.Module, inputs: Any, seed: int | None
+        self, module: torch.nn.Module, inputs: Any, seed: int
     ) -> tuple[Tree, list[torch.Tensor]]:
         """forward on `inputs` as they are, without gradients; outputs are detached copies."""
         positional, named = call_arguments(inputs)
         _strict_numerics()
         with self.on_cpu("forward"), torch.no_grad():
-            if seed is not None:
-                torch.manual_seed(seed)
+            torch.manual_seed(seed)
             result = module(*positional, **named)
         tree, tensors = _flatten(result, "forward")
         return tree, [t.detach().clone() for t in tensors]
@@ -139,9 +138,8 @@ class ReferenceModel:
         """
         module = self.copy()
         arguments = clone(inputs)
-        before = torch.get_rng_state() if seed is None else _seeded_state(seed)
         tree, native = self.run(module, arguments, seed)
-        drew = not torch.equal(before, torch.get_rng_state())
+        drew = drew_random(seed)
         random = drew and self._differs(inputs, seed, native)
         buffers = {k: b.detach().clone() for k, b in module.named_buffers()}
         changed = [i for i, t in enumerate(_tensors(arguments)) if t._version > 0]
@@ -307,9 +305,11 @@ def _widen(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.detach().clone()
 
 
-def _seeded_state(seed: int) -> torch.Tensor:
+def drew_random(seed: int) -> bool:
+    """Whether anything took random numbers since torch.manual_seed(seed)."""
+    now = torch.get_rng_state()
     torch.manual_seed(seed)
-    return torch.get_rng_state()
+    return not torch.equal(now, torch.get_rng_state())
 
 
 def _tf32_flags() -> bool:

@@ -17,8 +17,8 @@ SMALL = 16
 _OPERATION = frozenset(
     "kernel ksize kernelsize stride strides padding pad dilation dilations axis axes eps epsilon"
     " seed window patch pool pooling shift shifts topk iterations iters steps ratio factor scale"
-    " shuffle momentum bits bins ignore idx index chunk upscale downscale multiplier order degree block"
-    " tile value clamp threshold alpha beta gamma lambda margin temperature slope".split()
+    " shuffle momentum bits bins ignore idx index chunk upscale downscale multiplier order degree"
+    " block tile value clamp threshold alpha beta gamma lambda margin temperature slope".split()
 )
 _STRUCTURE = frozenset(
     "head heads nhead nheads group groups layer layers blocks expert experts stage stages".split()
