@@ -15,19 +15,20 @@ What is stopped, by kind:
     tracing others, kernel keys, mounts, bpf     yes       yes       yes (3)
     signals to our processes, kill(-1)           yes       yes (4)   yes (3)
     signals to other processes of the user       yes       yes (4)   no (5)
-    reading the user's files                     yes       yes       no (5)
+    reading the user's files                     yes       yes (7)   no (5)
     writing outside the writable folders         yes       yes (6)   no (5)
     filling the disk with many files             yes       no        no
     seeing which processes run                   yes       no        no
 
-    (1) By RLIMIT_NPROC on top of what the user runs already; as root, where the folders of this
-        Python are closed to other users, only by the watcher that kills the tree.
+    (1) By RLIMIT_NPROC on top of what the user runs already. Root that may not change its uid has
+        no such limit: its workers cannot fork at all, its programs have only a watcher.
     (2) Unless the process kills its supervisor, which (4) and (3) stop.
     (3) By seccomp on x86_64 and aarch64; elsewhere not stopped, TCP apart (Landlock ABI 4).
     (4) By Landlock ABI 6 (Linux 6.12), or by seccomp for our own processes.
-    (5) Started by root it runs as a user that exists nowhere else, which stops these, if the
-        folders of this Python and those asked for are open to other users.
+    (5) Started by root it runs as a user that exists nowhere else, which stops signals and
+        writing; reading too, if the folders of this Python are open to other users.
     (6) Programs (allow_exec) can still change modes and times of files that the user owns.
+    (7) Names, sizes and times of files stay visible.
 
 Not stopped by any kind: covert channels (CPU load, cache timing), reading what is world-readable
 under /usr and /etc, errors of the kernel itself. A device that is passed in (`devices`) is open to
@@ -39,23 +40,21 @@ import os
 import resource
 import shutil
 import signal
-import stat
 import struct
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
 from musaagent.tools import landlock, mounts, seccomp, syscalls
+from musaagent.tools.jail_user import JailUser, jail_user
 from musaagent.tools.process_tree import ancestors, kill_descendants, tasks_of_user, usage
 
 INSIDE_UID = 65534
-_FIRST_JAIL_UID = 2_000_000_000
-_CAPABILITIES_NEEDED = (6, 7, 8, 21)  # SETGID, SETUID, SETPCAP, SYS_ADMIN
 _OPEN_FILES = 1024
 
 
@@ -114,15 +113,6 @@ class JailSpec:
         return cls(**fields)
 
 
-@dataclass(frozen=True)
-class _Identity:
-    """Who the confined process is: `changes` where root hands over to an unused uid."""
-
-    uid: int
-    gid: int
-    changes: bool
-
-
 def enter(spec: JailSpec, *, event_fd: int, cwd: str | None = None, execs: bool = False) -> None:
     """Confine this process; returns only in the innermost child. Needs a single thread.
 
@@ -152,12 +142,11 @@ def _enter(spec: JailSpec, event_fd: int, cwd: str | None, execs: bool) -> None:
     # The id maps can be written only while /proc/self is ours.
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 1)
     isolated = spec.kind is Kind.NAMESPACES
-    identity = _identity(spec)
-    _hand_over(spec.writable, identity)
-    scratch = None if isolated else _private_folder(identity)
-    inside = identity
+    user = inside = _choose_user(spec)
+    user.give(spec.writable)
+    scratch = None if isolated else _private_folder(user)
     if isolated:
-        inside = _new_pid_namespace(identity)
+        inside = _new_pid_namespace(user)
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
@@ -169,7 +158,7 @@ def _enter(spec: JailSpec, event_fd: int, cwd: str | None, execs: bool) -> None:
     if inner:
         os.close(status_write)
         send_event(event_fd, inner=inner)
-        _supervise(spec, inner, status_read, scratch, identity)
+        _supervise(spec, inner, status_read, scratch, user)
     os.close(status_read)
     if isolated:
         _become_init(spec, inside, status_write)
@@ -181,76 +170,36 @@ def _enter(spec: JailSpec, event_fd: int, cwd: str | None, execs: bool) -> None:
         os.chdir(scratch or "/")
 
 
-def _identity(spec: JailSpec) -> _Identity:
-    uid, gid = os.getuid(), os.getgid()
-    if os.geteuid() != 0 or spec.kind is Kind.NONE or not _has_capabilities():
-        return _Identity(uid, gid, changes=False)
-    if spec.kind is not Kind.NAMESPACES:
-        needed = (sys.prefix, sys.base_prefix, str(Path(__file__).parent), *spec.read_only)
-        parents = tuple(str(Path(p).parent) for p in spec.writable)
-        if not mounts.traversable_by_others((*needed, *parents)):
-            return _Identity(uid, gid, changes=False)
-    unused = _unused_id("uid_map"), _unused_id("gid_map")
-    return _Identity(*unused, changes=True)
+def _choose_user(spec: JailSpec) -> JailUser:
+    if spec.kind is Kind.NONE:
+        return JailUser(os.getuid(), os.getgid())
+    if spec.kind is Kind.NAMESPACES:
+        return jail_user((), capabilities=(syscalls.CAP_SYS_ADMIN,))
+    above = (str(Path(path).parent) for path in spec.writable)
+    ours = (sys.prefix, sys.base_prefix, str(Path(__file__).parent))
+    return jail_user((*ours, *spec.read_only, *above))
 
 
-def _has_capabilities() -> bool:
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            bits = int(line.split()[1], 16)
-            return all(bits >> c & 1 for c in _CAPABILITIES_NEEDED)
-    return False
-
-
-def _unused_id(map_name: str) -> int:
-    """An id that no account has, different for every jail: RLIMIT_NPROC counts by uid."""
-    rows = [line.split() for line in Path(f"/proc/self/{map_name}").read_text().splitlines()]
-    end = max(int(first) + int(count) for first, _, count in rows)
-    if end > _FIRST_JAIL_UID + (1 << 22):
-        return _FIRST_JAIL_UID + os.getpid()
-    return end - 8 - os.getpid() % 4096
-
-
-def _hand_over(folders: Sequence[str], identity: _Identity) -> None:
-    if identity.changes:
-        for folder in folders:
-            chown_tree(folder, identity.uid, identity.gid)
-
-
-def chown_tree(folder: str, uid: int, gid: int) -> None:
-    """Give a folder and all in it to a user; links are not followed."""
-    os.chown(folder, uid, gid, follow_symlinks=False)
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            path = Path(parent, name)
-            with suppress(FileNotFoundError):
-                info = path.lstat()
-                # A second hard link may lie outside the folder.
-                if stat.S_ISDIR(info.st_mode) or info.st_nlink == 1:
-                    os.chown(path, uid, gid, follow_symlinks=False)
-
-
-def _private_folder(identity: _Identity) -> str:
+def _private_folder(user: JailUser) -> str:
     folder = tempfile.mkdtemp(prefix="musaagent-jail-")
-    if identity.changes:
-        os.chown(folder, identity.uid, identity.gid)
+    user.give((folder,))
     return folder
 
 
-def _new_pid_namespace(identity: _Identity) -> _Identity:
+def _new_pid_namespace(user: JailUser) -> JailUser:
     """For the children of this process; an ordinary user needs a user namespace for that."""
-    if identity.changes:
+    if user.changes:
         syscalls.unshare(syscalls.CLONE_NEWPID)
-        return identity
+        return user
     syscalls.unshare(syscalls.CLONE_NEWPID | syscalls.CLONE_NEWUSER)
     Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"{INSIDE_UID} {identity.uid} 1")
-    Path("/proc/self/gid_map").write_text(f"{INSIDE_UID} {identity.gid} 1")
-    return _Identity(INSIDE_UID, INSIDE_UID, changes=False)
+    Path("/proc/self/uid_map").write_text(f"{INSIDE_UID} {user.uid} 1")
+    Path("/proc/self/gid_map").write_text(f"{INSIDE_UID} {user.gid} 1")
+    return JailUser(INSIDE_UID, INSIDE_UID, is_root=user.is_root)
 
 
 def _supervise(
-    spec: JailSpec, inner: int, status_read: int, scratch: str | None, identity: _Identity
+    spec: JailSpec, inner: int, status_read: int, scratch: str | None, user: JailUser
 ) -> NoReturn:
     """Wait for the end, see that nothing is left, and end in the same way."""
     try:
@@ -265,9 +214,7 @@ def _supervise(
         _end_leftovers()
         if scratch is not None:
             shutil.rmtree(scratch, onerror=_open_and_retry)
-        if identity.changes:
-            for folder in spec.writable:
-                chown_tree(folder, os.getuid(), os.getgid())
+        user.take_back(spec.writable)
         _end_like(status)
     finally:
         os._exit(125)
@@ -300,12 +247,12 @@ def _end_like(status: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
 
 
-def _become_init(spec: JailSpec, identity: _Identity, status_write: int) -> None:
+def _become_init(spec: JailSpec, user: JailUser, status_write: int) -> None:
     """Process 1 of the new pid namespace: returns in the process that will be confined."""
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     network = syscalls.CLONE_NEWNET if spec.no_network else 0
     syscalls.unshare(syscalls.CLONE_NEWNS | syscalls.CLONE_NEWIPC | syscalls.CLONE_NEWUTS | network)
-    mounts.build_root(_view(spec), (identity.uid, identity.gid))
+    mounts.build_root(_view(spec), (user.uid, user.gid))
     worker = os.fork()
     if worker == 0:
         return
@@ -332,13 +279,14 @@ def _view(spec: JailSpec) -> mounts.View:
 
 
 def _confine(
-    spec: JailSpec, identity: _Identity, tmp: str, execs: bool, protected: tuple[int, ...]
+    spec: JailSpec, user: JailUser, tmp: str, execs: bool, protected: tuple[int, ...]
 ) -> None:
-    """Limits, identity, privileges: everything that stays on this process from here on."""
+    """Limits, user, privileges: everything that stays on this process from here on."""
     os.setsid()
-    _set_limits(spec, identity, execs)
+    _set_limits(spec, user, execs)
     if spec.kind is not Kind.NONE:
-        _give_up_privileges(identity)
+        user.become()
+        syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
     os.environ.update(HOME=tmp, TMPDIR=tmp)
@@ -351,22 +299,10 @@ def _confine(
             allow_network=not spec.no_network,
             # Landlock leaves the modes, owners and times of the user's files open.
             allow_metadata=spec.allow_exec or spec.kind is not Kind.LANDLOCK,
+            # A worker has no need to fork; where no limit holds, it may not.
+            allow_fork=spec.allow_exec or not user.is_root,
             protected=protected if spec.kind is not Kind.NAMESPACES else (),
         )
-
-
-def _give_up_privileges(identity: _Identity) -> None:
-    syscalls.drop_bounding_set()
-    if identity.changes:
-        _change_user(identity)
-    syscalls.drop_capabilities()
-    syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
-
-
-def _change_user(identity: _Identity) -> None:
-    os.setgroups([])
-    os.setresgid(identity.gid, identity.gid, identity.gid)
-    os.setresuid(identity.uid, identity.uid, identity.uid)
 
 
 def _apply_landlock(spec: JailSpec, tmp: str) -> None:
@@ -383,7 +319,7 @@ def _apply_landlock(spec: JailSpec, tmp: str) -> None:
     )
 
 
-def _set_limits(spec: JailSpec, identity: _Identity, execs: bool) -> None:
+def _set_limits(spec: JailSpec, user: JailUser, execs: bool) -> None:
     own = usage(os.getpid())
     start_mb = 0 if execs or own is None else own.virtual_kb >> 10
     # The watcher of the parent names an overrun; this is the wall behind it.
@@ -392,7 +328,7 @@ def _set_limits(spec: JailSpec, identity: _Identity, execs: bool) -> None:
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: _OPEN_FILES,
         resource.RLIMIT_FSIZE: spec.file_size_mb << 20,
-        resource.RLIMIT_NPROC: spec.max_processes + _processes_before(spec, identity),
+        resource.RLIMIT_NPROC: spec.max_processes + _processes_before(spec, user),
     }
     if spec.address_space:
         limits[resource.RLIMIT_AS] = space_mb << 20
@@ -407,9 +343,9 @@ def _set_limits(spec: JailSpec, identity: _Identity, execs: bool) -> None:
         resource.setrlimit(name, (min(wanted, last), last))
 
 
-def _processes_before(spec: JailSpec, identity: _Identity) -> int:
+def _processes_before(spec: JailSpec, user: JailUser) -> int:
     """What RLIMIT_NPROC counts already: ours, and the user's own where the count is shared."""
-    if identity.changes:
+    if user.changes:
         return 1
     if spec.kind is Kind.NAMESPACES and _kernel_version() >= (5, 14):
         return 3  # the supervisor, process 1, and the confined one
@@ -425,11 +361,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
     """`jail.py EVENT_FD CWD SPEC PROGRAM ARG...`: run one program in a jail."""
     event_fd, cwd = int(arguments[0]), arguments[1]
     spec, program = JailSpec.from_json(arguments[2]), list(arguments[3:])
-    if spec.kind is Kind.BWRAP:
-        program = _wrapped(spec, program, event_fd, cwd)
-    else:
+    if spec.kind is not Kind.BWRAP:
         enter(spec, event_fd=event_fd, cwd=cwd, execs=True)
     try:
+        if spec.kind is Kind.BWRAP:
+            program = _wrapped(spec, program, event_fd, cwd)
         send_event(event_fd, ready=True)
         os.set_inheritable(event_fd, spec.kind is Kind.BWRAP)
         os.execvp(program[0], program)
@@ -441,11 +377,13 @@ def main(arguments: Sequence[str]) -> NoReturn:
 def _wrapped(spec: JailSpec, program: list[str], event_fd: int, cwd: str) -> list[str]:
     """Limits on this process, and the bubblewrap command line that does the rest."""
     bwrap, *inner = program
-    identity = _identity(replace(spec, kind=Kind.RLIMITS))
-    _hand_over(spec.writable, identity)
-    _set_limits(spec, identity, execs=True)
-    if identity.changes:
-        _change_user(identity)
+    user = _choose_user(spec)
+    if user.reads_all or user.is_root:
+        raise PermissionError("bubblewrap that root starts cannot reach folders closed to others")
+    user.give(spec.writable)
+    _set_limits(spec, user, execs=True)
+    if user.changes:
+        user.become()
     os.environ.update(HOME="/tmp", TMPDIR="/tmp")
     spaces = ["user", "pid", "ipc", "uts", "cgroup-try", *(["net"] if spec.no_network else [])]
     return [

@@ -4,7 +4,7 @@ import importlib.util
 import os
 import site
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -224,15 +224,3 @@ def bwrap_arguments(view: View) -> list[str]:
         elif Path(path).exists():
             words += ["--ro-bind", "/dev/null", path]
     return [*words, "--remount-ro", "/dev", "--remount-ro", "/"]
-
-
-def traversable_by_others(paths: Sequence[str]) -> bool:
-    """Whether an unrelated user can reach and read each of these paths."""
-    for path in paths:
-        real = Path(os.path.realpath(path))
-        if any(not folder.stat().st_mode & 0o001 for folder in real.parents):
-            return False
-        wanted = 0o005 if real.is_dir() else 0o004
-        if real.stat().st_mode & wanted != wanted:
-            return False
-    return True

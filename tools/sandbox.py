@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import IO
 
 from musaagent.errors import SandboxLost, ToolchainMissing, UsageError
-from musaagent.tools import jail, landlock, seccomp
+from musaagent.tools import landlock, seccomp
 from musaagent.tools.jail import JailSpec, Kind
+from musaagent.tools.jail_user import chown_tree
 from musaagent.tools.process_tree import kill_descendants, tree_usage
 
 FORCE_VARIABLE = "MUSAAGENT_SANDBOX"
@@ -122,7 +123,7 @@ def run_jailed(
     where = str((cwd or writable).resolve())
     result = run.go([program, *argv[1:]], variables | dict(env or {}), where, timeout_s)
     if spec.kind is Kind.BWRAP and os.geteuid() == 0:
-        jail.chown_tree(spec.writable[0], os.getuid(), os.getgid())
+        chown_tree(spec.writable[0], os.getuid(), os.getgid())
     return result
 
 
@@ -327,7 +328,11 @@ def why_not(kind: Kind) -> str | None:
 @functools.cache
 def available_kinds() -> tuple[Kind, ...]:
     """Every kind that works here, best first; `none` is not among them."""
-    kinds = (Kind.BWRAP, Kind.NAMESPACES, Kind.LANDLOCK, Kind.RLIMITS)
+    kinds = [Kind.BWRAP, Kind.NAMESPACES, Kind.LANDLOCK, Kind.RLIMITS]
+    if os.geteuid() == 0:
+        # bubblewrap cannot run as another user on folders that only root can reach.
+        kinds.remove(Kind.BWRAP)
+        kinds.insert(1, Kind.BWRAP)
     return tuple(kind for kind in kinds if why_not(kind) is None)
 
 

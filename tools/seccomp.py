@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from musaagent.tools.syscalls import (
     CLONE_NEW_ANY,
+    CLONE_THREAD,
     PR_SET_NO_NEW_PRIVS,
     PR_SET_SECCOMP,
     machine,
@@ -81,6 +82,7 @@ _METADATA = (
 _SOCKET = (41, 198)
 _EXEC = ((59, 221), (322, 281))
 _CLONE = (56, 220)
+_FORK = ((57, -1), (58, -1))  # fork, vfork
 _CLONE3 = (435, 435)
 _PRLIMIT = (302, 261)
 # kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo: the first argument names who is hit
@@ -94,7 +96,12 @@ SUPPORTED = machine() in _ARCHITECTURES
 
 
 def install_filter(
-    *, allow_exec: bool, allow_network: bool, allow_metadata: bool, protected: Iterable[int]
+    *,
+    allow_exec: bool,
+    allow_network: bool,
+    allow_metadata: bool,
+    allow_fork: bool,
+    protected: Iterable[int],
 ) -> None:
     """Filter this process and its children for good. Raises OSError where seccomp is refused.
 
@@ -105,6 +112,7 @@ def install_filter(
         allow_exec=allow_exec,
         allow_network=allow_network,
         allow_metadata=allow_metadata,
+        allow_fork=allow_fork,
         protected=tuple(protected),
     )
     buffer = ctypes.create_string_buffer(code)
@@ -127,6 +135,7 @@ def filter_code(
     allow_exec: bool,
     allow_network: bool,
     allow_metadata: bool = True,
+    allow_fork: bool = True,
     protected: tuple[int, ...] = (),
 ) -> bytes:
     """The filter as classic BPF, also for `bwrap --seccomp`."""
@@ -146,11 +155,13 @@ def filter_code(
         denied += [numbers[column] for numbers in _EXEC]
     if not allow_metadata:
         denied += [numbers[column] for numbers in _METADATA if numbers[column] >= 0]
+    if not allow_fork:
+        denied += [numbers[column] for numbers in _FORK if numbers[column] >= 0]
     for number in denied:
         parts += [_op(_JUMP_EQ, number, 0, 1), _refuse(errno.EPERM)]
     # Its flags lie behind a pointer, where no filter can look; libc falls back to clone.
     parts += [_op(_JUMP_EQ, _CLONE3[column], 0, 1), _refuse(errno.ENOSYS)]
-    parts += _on_argument(_CLONE[column], [(_JUMP_SET, CLONE_NEW_ANY)])
+    parts += _on_clone(_CLONE[column], allow_fork)
     parts += _on_argument(_PRLIMIT[column], [(_JUMP_GE, 1)])
     victims = [(_JUMP_GE, _SIGN_BIT), *((_JUMP_EQ, pid) for pid in protected)]
     for numbers in _SIGNALLING:
@@ -164,5 +175,18 @@ def _on_argument(number: int, tests: list[tuple[int, int]]) -> list[bytes]:
     body = [_op(_LOAD, _FIRST_ARGUMENT_OFFSET)]
     for jump, value in tests:
         body += [_op(jump, value, 0, 1), _refuse(errno.EPERM)]
+    body.append(_op(_RETURN, _ALLOW))
+    return [_op(_JUMP_EQ, number, 0, len(body)), *body]
+
+
+def _on_clone(number: int, allow_fork: bool) -> list[bytes]:
+    """No new namespaces; without `allow_fork` threads only."""
+    body = [
+        _op(_LOAD, _FIRST_ARGUMENT_OFFSET),
+        _op(_JUMP_SET, CLONE_NEW_ANY, 0, 1),
+        _refuse(errno.EPERM),
+    ]
+    if not allow_fork:
+        body += [_op(_JUMP_SET, CLONE_THREAD, 1, 0), _refuse(errno.EAGAIN)]
     body.append(_op(_RETURN, _ALLOW))
     return [_op(_JUMP_EQ, number, 0, len(body)), *body]

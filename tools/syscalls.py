@@ -8,6 +8,7 @@ from collections.abc import Iterable
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
 
+CLONE_THREAD = 0x00010000
 CLONE_NEWNS = 0x00020000
 CLONE_NEWCGROUP = 0x02000000
 CLONE_NEWUTS = 0x04000000
@@ -37,13 +38,21 @@ MNT_DETACH = 2
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
+PR_SET_KEEPCAPS = 8
 PR_SET_NAME = 15
 PR_SET_SECCOMP = 22
 PR_CAPBSET_DROP = 24
 PR_SET_CHILD_SUBREAPER = 36
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT = 47
+PR_CAP_AMBIENT_RAISE = 2
 PR_CAP_AMBIENT_CLEAR_ALL = 4
+
+CAP_DAC_READ_SEARCH = 2
+CAP_SETGID = 6
+CAP_SETUID = 7
+CAP_SETPCAP = 8
+CAP_SYS_ADMIN = 21
 
 AT_FDCWD = -100
 AT_RECURSIVE = 0x8000
@@ -126,23 +135,33 @@ def set_mount_flags(target: str, flags: int) -> None:
     )
 
 
-def drop_bounding_set() -> None:
+def drop_bounding_set(keep: int | None = None) -> None:
     """No later exec can bring a capability back; nothing happens where that is not allowed."""
     for capability in range(64):
         try:
-            prctl(PR_CAPBSET_DROP, capability)
+            if capability != keep:
+                prctl(PR_CAPBSET_DROP, capability)
         except OSError:
             return
 
 
-def drop_capabilities() -> None:
-    """Give up every capability of this process."""
+def keep_capabilities_over_setuid() -> None:
+    """A later change from root to another uid leaves the permitted set as it is."""
+    prctl(PR_SET_KEEPCAPS, 1)
+
+
+def limit_capabilities(keep: int | None = None) -> None:
+    """Give up every capability of this process but `keep`, which later execs keep as well."""
     number = _SYS_CAPSET.get(machine())
     if number is None:
         raise OSError(38, f"capset is not known for {machine()}")
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    raw_syscall(number, header, (ctypes.c_uint32 * 6)(), what="capset")
+    bits = 0 if keep is None else 1 << keep
+    sets = (ctypes.c_uint32 * 6)(bits, bits, bits, 0, 0, 0)
+    raw_syscall(number, header, sets, what="capset")
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    if keep is not None:
+        prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, keep)
 
 
 def close_other_fds(keep: Iterable[int]) -> None:

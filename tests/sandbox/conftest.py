@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from musaagent.tools.jail import JailSpec, Kind
-from musaagent.tools.sandbox import available_kinds
+from musaagent.tools.sandbox import available_kinds, why_not
 from musaagent.tools.zygote import Child, Zygote
 
 HERE = Path(__file__).parent
@@ -38,7 +38,7 @@ def zygote(token: str) -> Iterator[Zygote]:
 def kind(request: pytest.FixtureRequest) -> Kind:
     wanted: Kind = request.param
     if wanted not in available_kinds():
-        pytest.skip(f"this machine has no {wanted}")
+        pytest.skip(str(why_not(wanted)))
     return wanted
 
 

@@ -73,14 +73,10 @@ def test_fork_bomb(spawn: Spawn, zygote: Zygote) -> None:
 
 def test_process_limit(spawn: Spawn, kind: Kind) -> None:
     worker = spawn("count_forks", max_processes=16)
-    try:
-        count = worker.channel.recv(20)[0]["count"]
-    except WireClosed:
-        count = 0
+    count = worker.channel.recv(20)[0]["count"]
     if kind is Kind.NAMESPACES:
         assert 12 <= count <= 16
-    # Root keeps its uid where it may: the watcher is what stops it then.
-    assert 0 < count <= 16 or (worker.wait(10) is not None and worker.processes_exceeded)
+    assert 0 < count <= 16
 
 
 def test_memory_eater(spawn: Spawn) -> None:
@@ -136,8 +132,8 @@ def test_kill_everybody(spawn: Spawn, kind: Kind, canary: int) -> None:
     worker = spawn("kill_everybody")
     worker.channel.send({"canary": canary})
     result, _ = worker.channel.recv(20)
-    if kind is Kind.RLIMITS:
-        pytest.skip("this kind keeps off our own processes only")
+    if kind is Kind.RLIMITS and result["canary"] == "done":
+        pytest.skip("for an ordinary user this kind keeps off our own processes only")
     assert set(result.values()) <= REFUSED
     with pytest.raises((WireError, TimeoutError)):
         worker.channel.recv(2)
@@ -265,7 +261,9 @@ def test_what_it_sees(spawn: Spawn, kind: Kind) -> None:
     assert result["fds"]["0"] == "/dev/null"
     assert result["fds"]["1"] == result["fds"]["2"]
     assert "a secret of the user" not in str(result["environment"])
-    assert int(result["capabilities"], 16) == 0
+    # Bit 2: root's files are closed to others, and Landlock says which may be read.
+    assert int(result["capabilities"], 16) in ((0,) if kind is Kind.NAMESPACES else (0, 4))
+    assert result["uid"] != 0
     if kind is Kind.NAMESPACES:
         assert result["processes"] == 2
         assert result["uid"] not in (0, os.getuid())
@@ -303,8 +301,6 @@ def test_privileges(spawn: Spawn, zygote: Zygote, kind: Kind, canary: int) -> No
     if result["setuid"] == "EINVAL":
         result.pop("setuid")  # in a user namespace there is no such uid
     flat = {k: set(v) if isinstance(v, list) else {v} for k, v in result.items()}
-    if worker.exit is None and os.getuid() == 0 and kind is not Kind.NAMESPACES:
-        flat.pop("setuid", None)  # it is uid 0 without any capability: nothing to gain
     assert {k: v for k, v in flat.items() if not v <= REFUSED} == {}
 
 
@@ -318,9 +314,4 @@ def test_noise_is_cut_and_blocks_nobody(spawn: Spawn) -> None:
 
 def test_threads_count(spawn: Spawn) -> None:
     worker = spawn("many_threads", max_processes=32, memory_mb=4096)
-    try:
-        enforced = worker.channel.recv(20)[0]["started"] <= 32
-    except WireClosed:
-        enforced = False
-    # Root keeps its uid where it may: the watcher is what stops it then.
-    assert enforced or (worker.wait(10) is not None and worker.processes_exceeded)
+    assert 0 < worker.channel.recv(20)[0]["started"] <= 32
