@@ -192,7 +192,7 @@ def test_missing_program(run: Run) -> None:
 
 
 def test_no_jail_is_our_failure(work: Path) -> None:
-    with pytest.raises(SandboxLost, match="could not be set up: .*gone"):
+    with pytest.raises(SandboxLost, match=r"could not be set up: .*gone"):
         run_jailed(
             ["true"],
             timeout_s=20,
