@@ -12,16 +12,16 @@ H from_bits(unsigned short pattern) {
 
 #define FORMAT(H, name)                                                                          \
   EXPORT void name##_decode(const unsigned short* in, float* out, int n) {                       \
-    for (int i = 0; i < n; ++i) out[i] = static_cast<float>(from_bits<H>(in[i]));                \
+    for (int i = 0; i < n; ++i) out[i] = from_bits<H>(in[i]).wide();                \
   }                                                                                              \
   EXPORT void name##_from_float(const float* in, unsigned short* out, int n) {                   \
-    for (int i = 0; i < n; ++i) out[i] = H(in[i]).__x;                                           \
+    for (int i = 0; i < n; ++i) out[i] = H::of(in[i]).__x;                                           \
   }                                                                                              \
   EXPORT void name##_from_double(const double* in, unsigned short* out, int n) {                 \
-    for (int i = 0; i < n; ++i) out[i] = H(in[i]).__x;                                           \
+    for (int i = 0; i < n; ++i) out[i] = H::of(in[i]).__x;                                           \
   }                                                                                              \
   EXPORT void name##_from_long(const long long* in, unsigned short* out, int n) {                \
-    for (int i = 0; i < n; ++i) out[i] = H(in[i]).__x;                                           \
+    for (int i = 0; i < n; ++i) out[i] = H::of(in[i]).__x;                                           \
   }                                                                                              \
   EXPORT void name##_directed(const float* in, unsigned short* out, int n, int direction) {      \
     const int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};                   \

@@ -1,7 +1,5 @@
 // assert() that ends the kernel with CUDA's error instead of the process. Read again at every include,
 // as NDEBUG may have changed.
-#include <features.h>
-
 #include "musahost/abi.h"
 
 #undef assert

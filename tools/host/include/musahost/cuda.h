@@ -12,6 +12,7 @@
 #include "kernels.h"
 #include "launch.h"
 #include "memory.h"
+#include "not_cuda.h"
 #include "query.h"
 #include "streams.h"
 #include "sync.h"
@@ -19,4 +20,5 @@
 #include "vector.h"
 #include "warp.h"
 
+// Last, as it may be read again: NDEBUG decides.
 #include "../assert.h"

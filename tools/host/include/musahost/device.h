@@ -107,30 +107,6 @@ namespace musahost {
 MUSAHOST_INLINE int lane() { return static_cast<int>(musahost_current.lane); }
 MUSAHOST_INLINE int lanes() { return static_cast<int>(musahost_current.warp_size); }
 
-// `extern __shared__ T name[]` at namespace scope: reads the running block's dynamic shared memory.
-template <class T>
-struct DynamicShared {
-  T* get() const { return reinterpret_cast<T*>(musahost_current.dynamic_shared); }
-  operator T*() const { return get(); }
-  template <class U>
-  explicit operator U*() const {
-    return reinterpret_cast<U*>(musahost_current.dynamic_shared);
-  }
-  template <class Index>
-  T& operator[](Index index) const {
-    return get()[index];
-  }
-  T* operator&() const { return get(); }
-};
-
-template <class T, class U>
-struct same {
-  static constexpr bool value = false;
-};
-template <class T>
-struct same<T, T> {
-  static constexpr bool value = true;
-};
 // Keeps a parameter out of template argument deduction.
 template <class T>
 struct exactly {

@@ -20,14 +20,6 @@ inline Config config(dim3 grid, dim3 block, size_t shared_bytes = 0, cudaStream_
   return Config{grid, block, shared_bytes};
 }
 
-// A launch argument written 0 or NULL: becomes whatever the kernel's parameter is.
-struct Null {
-  template <class T>
-  constexpr operator T() const {
-    return T(0);
-  }
-};
-
 // Address of a kernel where its name denotes one function, as the key of its attributes.
 // `Tag` makes the call dependent, so that `requires` can ask whether it compiles.
 template <class Tag, class... P>

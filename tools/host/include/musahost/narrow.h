@@ -12,6 +12,38 @@ struct Half;
 struct BFloat16;
 }  // namespace c10
 
+// CUDA's switches, which torch's own builds set for half.
+#ifdef __CUDA_NO_HALF_CONVERSIONS__
+#define MUSAHOST_HALF_CONVERSIONS false
+#else
+#define MUSAHOST_HALF_CONVERSIONS true
+#endif
+#ifdef __CUDA_NO_HALF_OPERATORS__
+#define MUSAHOST_HALF_OPERATORS false
+#else
+#define MUSAHOST_HALF_OPERATORS true
+#endif
+#ifdef __CUDA_NO_HALF2_OPERATORS__
+#define MUSAHOST_HALF2_OPERATORS false
+#else
+#define MUSAHOST_HALF2_OPERATORS true
+#endif
+#ifdef __CUDA_NO_BFLOAT16_CONVERSIONS__
+#define MUSAHOST_BFLOAT16_CONVERSIONS false
+#else
+#define MUSAHOST_BFLOAT16_CONVERSIONS true
+#endif
+#ifdef __CUDA_NO_BFLOAT16_OPERATORS__
+#define MUSAHOST_BFLOAT16_OPERATORS false
+#else
+#define MUSAHOST_BFLOAT16_OPERATORS true
+#endif
+#ifdef __CUDA_NO_BFLOAT162_OPERATORS__
+#define MUSAHOST_BFLOAT162_OPERATORS false
+#else
+#define MUSAHOST_BFLOAT162_OPERATORS true
+#endif
+
 namespace musahost {
 
 template <class T>
@@ -49,6 +81,9 @@ double sticky_double(I value) {
 
 struct Binary16 {
   using torch = c10::Half;
+  static constexpr bool converts = MUSAHOST_HALF_CONVERSIONS;
+  static constexpr bool computes = MUSAHOST_HALF_OPERATORS;
+  static constexpr bool computes_pairs = MUSAHOST_HALF2_OPERATORS;
   static uint16_t encode(float value) {
     const uint32_t pattern = bits<uint32_t>(value);
     const uint16_t sign = static_cast<uint16_t>(pattern >> 16 & 0x8000u);
@@ -74,6 +109,9 @@ struct Binary16 {
 
 struct Brain16 {
   using torch = c10::BFloat16;
+  static constexpr bool converts = MUSAHOST_BFLOAT16_CONVERSIONS;
+  static constexpr bool computes = MUSAHOST_BFLOAT16_OPERATORS;
+  static constexpr bool computes_pairs = MUSAHOST_BFLOAT162_OPERATORS;
   static uint16_t encode(float value) {
     const uint32_t pattern = bits<uint32_t>(value);
     if ((pattern & 0x7fffffffu) > 0x7f800000u) return 0x7fff;
@@ -95,10 +133,19 @@ struct alignas(2) Narrow {
 
   Narrow() = default;
   constexpr Narrow(NarrowRaw<Format> raw) : __x(raw.x) {}
+  operator NarrowRaw<Format>() const { return NarrowRaw<Format>{__x}; }
+
   template <arithmetic T>
-  Narrow(T value) : __x(from(value)) {}
+    requires Format::converts
+  Narrow(T value) : __x(of(value).__x) {}
   template <class Other>
-  explicit Narrow(Narrow<Other> other) : __x(Format::encode(static_cast<float>(other))) {}
+    requires Format::converts
+  explicit Narrow(Narrow<Other> other) : __x(of(other.wide()).__x) {}
+  operator float() const
+    requires Format::converts
+  {
+    return wide();
+  }
 #ifdef MUSAHOST_FULL_TORCH
   // Torch's own type of the same format: the bits carry over. The thin headers' types do this themselves.
   template <class T>
@@ -111,97 +158,93 @@ struct alignas(2) Narrow {
   }
 #endif
 
-  operator float() const { return Format::decode(__x); }
-  operator NarrowRaw<Format>() const { return NarrowRaw<Format>{__x}; }
-
-  template <class T>
-  static unsigned short from(T value) {
-    if constexpr (std::is_same_v<T, float>) {
-      return Format::encode(value);
-    } else if constexpr (std::is_floating_point_v<T>) {
-      return Format::encode(round_to_odd(static_cast<double>(value)));
-    } else {
-      return Format::encode(round_to_odd(sticky_double(value)));
-    }
+  float wide() const { return Format::decode(__x); }
+  static constexpr Narrow of_bits(unsigned short pattern) {
+    return Narrow(NarrowRaw<Format>{pattern});
   }
-  static Narrow of_bits(unsigned short pattern) {
-    Narrow result;
-    result.__x = pattern;
-    return result;
+  template <class T>
+  static Narrow of(T value) {
+    if constexpr (std::is_same_v<T, float>) {
+      return of_bits(Format::encode(value));
+    } else if constexpr (std::is_floating_point_v<T>) {
+      return of_bits(Format::encode(round_to_odd(static_cast<double>(value))));
+    } else {
+      return of_bits(Format::encode(round_to_odd(sticky_double(value))));
+    }
   }
   // The neighbour on the right side where rounding to nearest went the wrong way.
   template <class T>
   static Narrow rounded(T value, int direction) {
-    Narrow result(value);
-    const double got = static_cast<float>(result), wanted = static_cast<double>(value);
-    const bool too_high = got > wanted, too_low = got < wanted;
+    Narrow result = of(value);
+    const double got = result.wide(), wanted = static_cast<double>(value);
     const bool negative = (result.__x & 0x8000u) != 0;
     const bool down = direction == FE_DOWNWARD || (direction == FE_TOWARDZERO && wanted > 0.0);
     const bool up = direction == FE_UPWARD || (direction == FE_TOWARDZERO && wanted < 0.0);
-    if (too_high && down) result.__x += negative ? 1 : -1;
-    if (too_low && up) result.__x += negative ? -1 : 1;
+    if (got > wanted && down) result.__x += negative ? 1 : -1;
+    if (got < wanted && up) result.__x += negative ? -1 : 1;
     return result;
   }
 
-  Narrow operator+() const { return *this; }
-  Narrow operator-() const { return of_bits(__x ^ 0x8000u); }
-  Narrow& operator++() { return *this = Narrow(static_cast<float>(*this) + 1.0f); }
-  Narrow& operator--() { return *this = Narrow(static_cast<float>(*this) - 1.0f); }
-  Narrow operator++(int) {
-    const Narrow before = *this;
-    ++*this;
-    return before;
-  }
-  Narrow operator--(int) {
-    const Narrow before = *this;
-    --*this;
-    return before;
-  }
-
+ private:
   // A mixed expression has the type of its wider operand; integers count as narrower.
   template <class T>
-  static auto wider() {
+  using Mixed = std::conditional_t<std::is_floating_point_v<T>, T, Narrow>;
+  template <class T, class V>
+  static Mixed<T> result(V value) {
     if constexpr (std::is_floating_point_v<T>) {
-      return T();
+      return value;
     } else {
-      return Narrow();
+      return of(value);
     }
   }
-#define MUSAHOST_OPERATOR(op)                                                       \
-  friend Narrow operator op(const Narrow& a, const Narrow& b) {                     \
-    return Narrow(static_cast<float>(a) op static_cast<float>(b));                  \
-  }                                                                                 \
-  template <arithmetic T>                                                           \
-  friend auto operator op(const Narrow& a, T b) {                                   \
-    using R = decltype(wider<T>());                                                 \
-    return static_cast<R>(static_cast<float>(a) op b);                              \
-  }                                                                                 \
-  template <arithmetic T>                                                           \
-  friend auto operator op(T a, const Narrow& b) {                                   \
-    using R = decltype(wider<T>());                                                 \
-    return static_cast<R>(a op static_cast<float>(b));                              \
-  }                                                                                 \
-  friend Narrow& operator op##=(Narrow& a, const Narrow& b) { return a = a op b; }  \
-  template <arithmetic T>                                                           \
-  friend Narrow& operator op##=(Narrow& a, T b) {                                   \
-    return a = Narrow(a op b);                                                      \
+
+ public:
+#define MUSAHOST_OPERATOR(op)                                                        \
+  friend Narrow operator op(const Narrow& a, const Narrow& b)                        \
+    requires Format::computes                                                        \
+  {                                                                                  \
+    return of(a.wide() op b.wide());                                                 \
+  }                                                                                  \
+  template <arithmetic T>                                                            \
+    requires(Format::computes && Format::converts)                                   \
+  friend Mixed<T> operator op(const Narrow& a, T b) {                                \
+    return result<T>(a.wide() op b);                                                 \
+  }                                                                                  \
+  template <arithmetic T>                                                            \
+    requires(Format::computes && Format::converts)                                   \
+  friend Mixed<T> operator op(T a, const Narrow& b) {                                \
+    return result<T>(a op b.wide());                                                 \
+  }                                                                                  \
+  friend Narrow& operator op##=(Narrow& a, const Narrow& b)                          \
+    requires Format::computes                                                        \
+  {                                                                                  \
+    return a = of(a.wide() op b.wide());                                             \
+  }                                                                                  \
+  template <arithmetic T>                                                            \
+    requires(Format::computes && Format::converts)                                   \
+  friend Narrow& operator op##=(Narrow& a, T b) {                                    \
+    return a = of(a.wide() op b);                                                    \
   }
   MUSAHOST_OPERATOR(+)
   MUSAHOST_OPERATOR(-)
   MUSAHOST_OPERATOR(*)
   MUSAHOST_OPERATOR(/)
 #undef MUSAHOST_OPERATOR
-#define MUSAHOST_OPERATOR(op)                                       \
-  friend bool operator op(const Narrow& a, const Narrow& b) {       \
-    return static_cast<float>(a) op static_cast<float>(b);          \
-  }                                                                 \
-  template <arithmetic T>                                           \
-  friend bool operator op(const Narrow& a, T b) {                   \
-    return static_cast<float>(a) op b;                              \
-  }                                                                 \
-  template <arithmetic T>                                           \
-  friend bool operator op(T a, const Narrow& b) {                   \
-    return a op static_cast<float>(b);                              \
+#define MUSAHOST_OPERATOR(op)                                     \
+  friend bool operator op(const Narrow& a, const Narrow& b)       \
+    requires Format::computes                                     \
+  {                                                               \
+    return a.wide() op b.wide();                                  \
+  }                                                               \
+  template <arithmetic T>                                         \
+    requires(Format::computes && Format::converts)                \
+  friend bool operator op(const Narrow& a, T b) {                 \
+    return a.wide() op b;                                         \
+  }                                                               \
+  template <arithmetic T>                                         \
+    requires(Format::computes && Format::converts)                \
+  friend bool operator op(T a, const Narrow& b) {                 \
+    return a op b.wide();                                         \
   }
   MUSAHOST_OPERATOR(==)
   MUSAHOST_OPERATOR(!=)
@@ -210,6 +253,40 @@ struct alignas(2) Narrow {
   MUSAHOST_OPERATOR(>)
   MUSAHOST_OPERATOR(>=)
 #undef MUSAHOST_OPERATOR
+  friend Narrow operator+(const Narrow& a)
+    requires Format::computes
+  {
+    return a;
+  }
+  friend Narrow operator-(const Narrow& a)
+    requires Format::computes
+  {
+    return of_bits(a.__x ^ 0x8000u);
+  }
+  friend Narrow& operator++(Narrow& a)
+    requires Format::computes
+  {
+    return a = of(a.wide() + 1.0f);
+  }
+  friend Narrow& operator--(Narrow& a)
+    requires Format::computes
+  {
+    return a = of(a.wide() - 1.0f);
+  }
+  friend Narrow operator++(Narrow& a, int)
+    requires Format::computes
+  {
+    const Narrow before = a;
+    ++a;
+    return before;
+  }
+  friend Narrow operator--(Narrow& a, int)
+    requires Format::computes
+  {
+    const Narrow before = a;
+    --a;
+    return before;
+  }
 };
 
 template <class Format>
@@ -223,39 +300,51 @@ struct alignas(4) Narrow2 {
   Half x, y;
 
   Narrow2() = default;
-  Narrow2(const Half& a, const Half& b) : x(a), y(b) {}
-  Narrow2(Narrow2Raw<Format> raw) : x(Half::of_bits(raw.x)), y(Half::of_bits(raw.y)) {}
+  constexpr Narrow2(const Half& a, const Half& b) : x(a), y(b) {}
+  constexpr Narrow2(Narrow2Raw<Format> raw) : x(Half::of_bits(raw.x)), y(Half::of_bits(raw.y)) {}
   operator Narrow2Raw<Format>() const { return Narrow2Raw<Format>{x.__x, y.__x}; }
 
-  Narrow2 operator+() const { return *this; }
-  Narrow2 operator-() const { return Narrow2(-x, -y); }
 #define MUSAHOST_OPERATOR(op)                                                       \
-  friend Narrow2 operator op(const Narrow2& a, const Narrow2& b) {                  \
-    return Narrow2(a.x op b.x, a.y op b.y);                                         \
+  friend Narrow2 operator op(const Narrow2& a, const Narrow2& b)                    \
+    requires Format::computes_pairs                                                 \
+  {                                                                                 \
+    return Narrow2(Half::of(a.x.wide() op b.x.wide()), Half::of(a.y.wide() op b.y.wide())); \
   }                                                                                 \
-  friend Narrow2& operator op##=(Narrow2& a, const Narrow2& b) { return a = a op b; }
+  friend Narrow2& operator op##=(Narrow2& a, const Narrow2& b)                      \
+    requires Format::computes_pairs                                                 \
+  {                                                                                 \
+    return a = a op b;                                                              \
+  }
   MUSAHOST_OPERATOR(+)
   MUSAHOST_OPERATOR(-)
   MUSAHOST_OPERATOR(*)
   MUSAHOST_OPERATOR(/)
 #undef MUSAHOST_OPERATOR
-#define MUSAHOST_OPERATOR(op)                                        \
-  friend bool operator op(const Narrow2& a, const Narrow2& b) {      \
-    return a.x op b.x && a.y op b.y;                                 \
+#define MUSAHOST_OPERATOR(op, condition)                           \
+  friend bool operator op(const Narrow2& a, const Narrow2& b)      \
+    requires Format::computes_pairs                                \
+  {                                                                \
+    const auto holds = [](float p, float q) { return condition; }; \
+    return holds(a.x.wide(), b.x.wide()) && holds(a.y.wide(), b.y.wide()); \
   }
-  MUSAHOST_OPERATOR(==)
-  MUSAHOST_OPERATOR(<)
-  MUSAHOST_OPERATOR(<=)
-  MUSAHOST_OPERATOR(>)
-  MUSAHOST_OPERATOR(>=)
-  // False where either pair has a NaN, unlike !(a == b).
-  friend bool operator!=(const Narrow2& a, const Narrow2& b) {
-    const auto differ = [](Half p, Half q) { return p < q || p > q; };
-    return differ(a.x, b.x) && differ(a.y, b.y);
-  }
+  MUSAHOST_OPERATOR(==, p == q)
+  // False where a pair has a NaN, unlike !(a == b).
+  MUSAHOST_OPERATOR(!=, p < q || p > q)
+  MUSAHOST_OPERATOR(<, p < q)
+  MUSAHOST_OPERATOR(<=, p <= q)
+  MUSAHOST_OPERATOR(>, p > q)
+  MUSAHOST_OPERATOR(>=, p >= q)
 #undef MUSAHOST_OPERATOR
-  friend Narrow2& operator++(Narrow2& a) { return a = Narrow2(++a.x, ++a.y); }
-  friend Narrow2& operator--(Narrow2& a) { return a = Narrow2(--a.x, --a.y); }
+  friend Narrow2 operator+(const Narrow2& a)
+    requires Format::computes_pairs
+  {
+    return a;
+  }
+  friend Narrow2 operator-(const Narrow2& a)
+    requires Format::computes_pairs
+  {
+    return Narrow2(Half::of_bits(a.x.__x ^ 0x8000u), Half::of_bits(a.y.__x ^ 0x8000u));
+  }
 };
 
 }  // namespace musahost
