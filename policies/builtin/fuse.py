@@ -109,7 +109,9 @@ class Planner:
             raise NeedsBuffer(reduced[0])
         long = [v for v in reduced if pieces_of(v.reduction, self.program.schedule) > 1]
         if long:
-            self._cut(value, long[0].reduction)
+            # One that waits for others comes first: once they are stored, all can share a kernel.
+            waiting = [v for v in long if any(map(self._frontier, v.reduction.sources))]
+            self._cut(value, (waiting or long)[0].reduction)
         elif reduced:
             self._rows(value, reduced, into)
         elif customs:

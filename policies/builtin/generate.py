@@ -121,7 +121,7 @@ def _forward(
     lines += _unpacked(graph, text)
     passed = []
     for leaf in program.parameters:
-        expression = paths.get(leaf.name, leaf.name)
+        expression = paths.get(leaf.origin, leaf.origin)
         if not expression:
             raise Refusal("a tensor that the module makes in forward and does not hold")
         passed.append(expression)
@@ -154,7 +154,7 @@ def _python(
     nested: Any, program: Program, names: Mapping[Leaf, str], paths: Mapping[str, str]
 ) -> str:
     if isinstance(nested, Leaf):
-        return paths.get(nested.name, nested.name)
+        return paths.get(nested.origin, nested.origin)
     if isinstance(nested, Value):
         return names[_stored(program, nested)]
     if isinstance(nested, Mapping):

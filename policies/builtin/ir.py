@@ -45,11 +45,12 @@ class Value(ABC):
 
 
 class Leaf(Value):
-    """A contiguous tensor in memory, known in the host function by its name."""
+    """A contiguous tensor in memory, known in C++ by its name."""
 
-    def __init__(self, name: str, shape: Iterable[Num], dtype: str) -> None:
+    def __init__(self, name: str, shape: Iterable[Num], dtype: str, origin: str = "") -> None:
+        """origin: the graph's name of an argument."""
         super().__init__(shape, dtype)
-        self.name = name
+        self.name, self.origin = name, origin
 
     def compute(self, body: Body, at: Coordinates) -> Scalar:
         return body.load(self, linear(at, self.shape))

@@ -6,6 +6,7 @@ they differ between the traces), floats as float (or `Real`), dtypes as their na
 layouts as None. Give it ATen's defaults: trailing arguments are left out of a trace.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,8 +80,9 @@ class Lowering:
         """The graph's outputs with values in place of references. Raises Refusal."""
         for same in self._arguments:
             meta = self._meta([v.meta for v in same])
-            leaf = Leaf(same[0].name, meta.shape, meta.dtype)
-            self.values[leaf.name] = self.leaves[leaf.name] = leaf
+            name = same[0].name
+            leaf = Leaf(_identifier(name), meta.shape, meta.dtype, name)
+            self.values[name] = self.leaves[name] = leaf
         for nodes in self._side_by_side([g.nodes for g in self._graphs]):
             self.values[nodes[0].name] = self._node(nodes)
         return self._argument([g.outputs for g in self._graphs], "the outputs")
@@ -94,7 +96,7 @@ class Lowering:
         for same in self._arguments:
             shapes = [v.meta.shape for v in same]
             for d, values in enumerate(self._side_by_side(shapes)):
-                yield f"{same[0].name}.size({d})", values
+                yield f"{_identifier(same[0].name)}.size({d})", values
 
     def _meta(self, metas: Sequence[TensorMeta]) -> Output:
         dims = self._side_by_side([m.shape for m in metas])
@@ -183,6 +185,11 @@ class Lowering:
         if all(isinstance(f, int) for f in forms):
             return first if len(set(forms)) == 1 else self.symbols.integer(forms, what)
         return self.symbols.real([float(f) for f in forms])
+
+
+def _identifier(name: str) -> str:
+    """An argument's name in C++; the prefix keeps it apart from what kernels call their own."""
+    return "in_" + re.sub(r"\W", "_", name, flags=re.ASCII)
 
 
 def _arguments(graph: OpGraph) -> tuple[GraphValue, ...]:

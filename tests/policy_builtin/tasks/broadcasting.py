@@ -8,10 +8,11 @@ width = 21
 
 
 class Model(nn.Module):
-    def __init__(self, scale):
-        super(Model, self).__init__()
+    def __init__(self, scale, size):
+        super(Model, self).__init__()  # noqa: UP008
         self.scale = scale
-        self.weight = nn.Parameter(torch.randn(width, 1))
+        self.size = size
+        self.weight = nn.Parameter(torch.randn(size, 1))
         self.register_buffer("shift", torch.randn(1, 7))
 
     def forward(self, a, b, row, one, k, mask):
@@ -25,7 +26,7 @@ class Model(nn.Module):
             "mixed": (a * mask, torch.where(mask, a, row), a.double() + 1, a.half() * 2, a.int()),
             "more": (torch.addcmul(a, b, row, value=0.5), torch.addcdiv(a, b, b.abs() + 1), h),
             "two": (torch.atan2(a, b), torch.hypot(a, b), torch.fmod(a, 0.3), a.remainder(b)),
-            "scaled": a * self.scale / width,
+            "scaled": a * self.scale / self.size,
         }
 
 
@@ -36,4 +37,4 @@ def get_inputs():
 
 
 def get_init_inputs():
-    return [1.25]
+    return [1.25, width]

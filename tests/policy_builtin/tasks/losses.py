@@ -9,10 +9,10 @@ classes = 13
 
 
 class Model(nn.Module):
-    def __init__(self):
+    def __init__(self, size):
         super().__init__()
         self.triplet = nn.TripletMarginLoss(margin=0.7)
-        self.register_buffer("weight", torch.rand(classes) + 0.1)
+        self.register_buffer("weight", torch.rand(size) + 0.1)
 
     def forward(self, x, y, z, k, sign, pixels, labels):
         p, q = x.softmax(1), y.softmax(1)
@@ -29,7 +29,8 @@ class Model(nn.Module):
             F.soft_margin_loss(x, sign), F.hinge_embedding_loss(x, sign, margin=0.5),
             F.margin_ranking_loss(x, y, sign, margin=0.2), self.triplet(x, y, z),
             F.triplet_margin_loss(x, y, z, p=1, swap=True, reduction="none"),
-            F.pairwise_distance(x, y, p=1.5, keepdim=True), F.cosine_embedding_loss(x, y, sign[:, 0]),
+            F.pairwise_distance(x, y, p=1.5, keepdim=True),
+            F.cosine_embedding_loss(x, y, sign[:, 0]),
             F.poisson_nll_loss(x, q), torch.clamp(1 - x * sign, min=0).mean(), torch.dist(x, y, 2),
         )  # fmt: skip
 
@@ -42,4 +43,4 @@ def get_inputs():
 
 
 def get_init_inputs():
-    return []
+    return [classes]

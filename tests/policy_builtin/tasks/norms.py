@@ -23,13 +23,17 @@ class Model(nn.Module):
 
     def forward(self, x, y):
         h = F.gelu(x) + y
+        far = x.masked_fill(y > 0, float("-inf"))
         return (
-            F.softmax(x, dim=1), F.softmax(x * 0.3 + y, dim=-1), F.log_softmax(x, 0), F.softmin(x, 2),
-            self.layer(h), self.plain(x).relu(), self.group(x), self.instance(x), self.batch(x * 2),
-            self.frozen(x), self.rms(x), F.normalize(x, dim=1), F.cosine_similarity(x, y, dim=1),
-            x / (x.abs().mean(1, keepdim=True) + 1e-5), F.softmax(x.flatten(1), 1).view(x.shape) * y,
-            x.softmax(1).sum(1), F.softmax(x.masked_fill(y > 0, float("-inf")), -1).nan_to_num(),
-            (x - x.amax(1, keepdim=True)).exp() / x.std(1, keepdim=True), F.layer_norm(x.double(), (5,)),
+            F.softmax(x, dim=1), F.softmax(x * 0.3 + y, dim=-1), F.log_softmax(x, 0),
+            F.softmin(x, 2), self.layer(h), self.plain(x).relu(), self.group(x),
+            self.instance(x), self.batch(x * 2), self.frozen(x), self.rms(x),
+            F.normalize(x, dim=1), F.cosine_similarity(x, y, dim=1),
+            x / (x.abs().mean(1, keepdim=True) + 1e-5),
+            F.softmax(x.flatten(1), 1).view(x.shape) * y, x.softmax(1).sum(1),
+            F.softmax(far, -1).nan_to_num(), far.logsumexp(1),
+            (x - x.amax(1, keepdim=True)).exp() / x.std(1, keepdim=True),
+            F.layer_norm(x.double(), (5,)), x.softmax(1).transpose(1, 2) * 2,
         )  # fmt: skip
 
 
