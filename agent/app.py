@@ -36,7 +36,7 @@ from musaagent.traces.schema import (
     VerdictReached,
     trajectory_id,
 )
-from musaagent.traces.store import TraceStore, Trajectory, ensure_free, read_trajectory
+from musaagent.traces.store import TraceStore, Trajectory, read_trajectory
 
 log = logging.getLogger(__name__)
 
@@ -86,9 +86,11 @@ def solve(
     settings = _settings(target, policy, options)
     task = load_task(op)
     writer = open_policy(settings) if isinstance(policy, str) else policy
-    folder = Path(out) if out is not None else default_run_dir(task)
+    run = RunDir(Path(out) if out is not None else default_run_dir(task))
+    run.refuse(force)
     with lent_target(target) as place:
-        run = _new_run(folder, force, task)
+        run.create(force)
+        write_whole(run.task, task.source)
         identity = trajectory_id(task.hash, settings)
         with TraceStore.create(run.trajectory, identity) as trace:
             trace.record(
@@ -252,14 +254,6 @@ def _settings(target: str | Target, policy: str | Policy, options: SolveOptions)
         first = error.errors()[0]
         name = ".".join(map(str, first["loc"]))
         raise UsageError(f"{name}: {first['msg']}, not {first['input']!r}") from error
-
-
-def _new_run(folder: Path, force: bool, task: Task) -> RunDir:
-    if force:
-        ensure_free(RunDir(folder).trajectory)
-    run = RunDir.create(folder, force)
-    write_whole(run.task, task.source)
-    return run
 
 
 def _drive(context: Context, run: RunDir, observer: Observer | None) -> State:

@@ -69,15 +69,23 @@ def verify_command(chosen: argparse.Namespace) -> int:
 
 
 def lint_command(chosen: argparse.Namespace) -> int:
-    task, plan = app.measure(chosen.op)
-    status = "traps" if plan.traps or plan.trace_error else "clean"
+    from musaagent.tools.lint import lint
+
+    _, plan = app.measure(chosen.op)
+    report = lint(plan, name=chosen.op, strict=chosen.strict)
     if chosen.json:
         facts = as_json(plan)
-        del facts["graph"], facts["scaled_graph"]
-        display.print_json({"status": status, "op": chosen.op, **facts})
+        for name in ("graph", "scaled_graph", "check_graph"):
+            facts.pop(name, None)
+        found = "warnings" if report.warnings or plan.trace_error else "clean"
+        status = "refused" if report.refused else found
+        warnings = [as_json(trap) for trap in report.warnings]
+        notes = [as_json(trap) for trap in report.notes]
+        told = {"status": status, "op": chosen.op, "warnings": warnings, "notes": notes}
+        display.print_json(told | facts)
     else:
-        display.show_plan(task, plan)
-    return EXIT_NOT_PASSED if chosen.strict and status == "traps" else EXIT_OK
+        display.show_text(report.text)
+    return EXIT_NOT_PASSED if report.refused else EXIT_OK
 
 
 def show_command(chosen: argparse.Namespace) -> int:

@@ -19,8 +19,7 @@ from musaagent.result import RunResult
 from musaagent.tools.feedback import diagnostic_lines, finding_line, first_errors, sample_lines
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Build, Launch, Profile, Verdict
-from musaagent.tools.task import Task
-from musaagent.traces.report import STOP_WORDS
+from musaagent.traces.report import STOP_WORDS, counted
 from musaagent.traces.schema import (
     AnswerReceived,
     BuildDone,
@@ -129,7 +128,7 @@ def show_result(result: RunResult) -> None:
     out.print(
         Text.assemble(
             _status(result.status),
-            f"  {result.op}  {result.turns} turns, {result.seconds:.1f} s{stop}",
+            f"  {result.op}  {counted(result.turns, 'turn')}, {result.seconds:.1f} s{stop}",
         )
     )
     if result.candidate:
@@ -152,16 +151,10 @@ def show_verdict(verdict: Verdict) -> None:
         _line(out, line)
 
 
-def show_plan(task: Task, plan: Plan) -> None:
-    """What lint tells a person."""
+def show_text(text: str) -> None:
     out = _stdout()
-    _line(out, f"{task.path}: a task (content hash {task.hash})")
-    for line in _plan_lines(plan):
+    for line in text.split("\n"):
         _line(out, line)
-    for trap in plan.traps:
-        _line(out, f"trap {trap.name}: {trap.message}")
-    if not plan.traps:
-        _line(out, "no traps")
 
 
 def show_run(result: RunResult, trajectory: Trajectory) -> None:
@@ -232,7 +225,7 @@ def _show_turn(out: Console, trajectory: Trajectory, received: AnswerReceived, b
         _block(out, "feedback", told.text)
     answer = received.answer
     usage = ", ".join(f"{count} {name}" for name, count in answer.usage.items())
-    model = f" {answer.model}" if answer.model else ""
+    model = f" {answer.model}" if answer.model not in ("", received.policy) else ""
     _line(out, f"answer: {received.policy}{model}, {answer.latency_s:.1f} s {usage}".rstrip())
     if answer.refusal:
         _line(out, f"refused: {answer.refusal}")
@@ -272,9 +265,12 @@ def _build_line(build: Build) -> str:
     took = (
         "cached" if build.cached else f"{build.seconds:.1f} s ({build.compiler_seconds:.1f} s g++)"
     )
+    if build.ok and not build.level:
+        return f"build: nothing to build yet ({build.log_tail or 'no load_inline call'})"
     outcome = "ok" if build.ok else "failed"
+    headers = f", {build.level} headers" if build.level else ""
     real = f"; {build.real_compile}" if build.real_compile else ""
-    return f"build: {outcome}, {build.level or 'no'} headers, {took}{real}"
+    return f"build: {outcome}{headers}, {took}{real}"
 
 
 def _verdict_lines(verdict: Verdict) -> list[str]:
@@ -338,8 +334,14 @@ def _status(status: str) -> Text:
     return Text(str(status), style=_STYLES.get(str(status), "bold red"))
 
 
+class _Out(Console):
+    def on_broken_pipe(self) -> None:
+        """Rich would exit with 1 here; the command line decides that itself."""
+        raise BrokenPipeError
+
+
 def _stdout() -> Console:
-    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
+    return _Out() if sys.stdout.isatty() else _Out(width=_PIPE_WIDTH)
 
 
 def _line(out: Console, text: str) -> None:

@@ -16,6 +16,7 @@ from typing import Self
 
 from musaagent.errors import InfraError, UsageError
 from musaagent.tools.task import Task
+from musaagent.traces.store import ensure_free
 
 
 @dataclass(frozen=True)
@@ -57,27 +58,28 @@ class RunDir:
         outputs = (self.candidate, self.attempt, self.report)
         return (*outputs, self.trajectory, *self.checkpoint_files, self.task)
 
-    @classmethod
-    def create(cls, path: Path, force: bool) -> Self:
-        """Make the folder ready for a new run. Raises UsageError where a run is already there."""
-        run = cls(path)
-        if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is a file; --out needs a folder")
-        present = [file for file in run.files if file.exists()]
-        if present and not force:
+    def refuse(self, force: bool) -> None:
+        """Raises UsageError where no new run may be put."""
+        if self.path.exists() and not self.path.is_dir():
+            raise UsageError(f"{self.path} is a file; --out needs a folder")
+        if not force and any(file.exists() for file in self.files):
             raise UsageError(
-                f"{path} already holds a run; give --force to replace it, another --out, "
-                f"or go on with it: musaagent resume {path}"
+                f"{self.path} already holds a run; give --force to replace it, another --out, "
+                f"or go on with it: musaagent resume {self.path}"
             )
+        ensure_free(self.trajectory)
+
+    def create(self, force: bool) -> None:
+        """Make the folder ready for a new run. Raises UsageError as refuse, or if not writable."""
+        self.refuse(force)
         try:
-            path.mkdir(parents=True, exist_ok=True)
-            for file in present:
-                file.unlink()
-            with tempfile.TemporaryFile(dir=path):
+            self.path.mkdir(parents=True, exist_ok=True)
+            for file in self.files:
+                file.unlink(missing_ok=True)
+            with tempfile.TemporaryFile(dir=self.path):
                 pass
         except OSError as error:
-            raise UsageError(f"cannot write in {path}: {error.strerror}") from error
-        return run
+            raise UsageError(f"cannot write in {self.path}: {error.strerror}") from error
 
     @classmethod
     def existing(cls, path: Path) -> Self:

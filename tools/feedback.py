@@ -161,7 +161,7 @@ def _mismatch_lines(verdict: Verdict) -> list[str]:
         lines.append(f"Inputs: {', '.join(verdict.shapes)}.")
     if verdict.findings:
         lines.append(f"A checked run also saw: {finding_line(verdict.findings[0])}")
-    return lines + _tail(verdict.details)
+    return lines + _details(verdict)
 
 
 def _failure_lines(verdict: Verdict) -> list[str]:
@@ -173,7 +173,12 @@ def _failure_lines(verdict: Verdict) -> list[str]:
         lines += [f"Also: {finding_line(other)}" for other in others[:_MORE_ERRORS]]
     elif rule := _STATUS_RULES.get(verdict.status):
         lines.append(rule)
-    return lines + _tail(verdict.details)
+    return lines + _details(verdict)
+
+
+def _details(verdict: Verdict) -> list[str]:
+    """Without what the message has said already."""
+    return [line for line in _tail(verdict.details) if line.strip() != verdict.message.strip()]
 
 
 def _tail(text: str) -> list[str]:

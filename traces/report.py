@@ -46,12 +46,16 @@ def render_report(trajectory: Trajectory) -> str:
         _proven(verdict, plan, environment),
         _section("What was not proven", _not_proven(verdict, plan, started)),
         _section("Kernels", _kernels(verdict, taken.profile if taken else None)),
-        _section("Mind", [f"- {t.name}: {t.message}" for t in plan.traps] if plan else []),
+        _section("Traps", [f"- {t.name}: {t.message}" for t in plan.traps] if plan else []),
         _section("Flags", [f"- {flag}" for flag in verdict.flags] if verdict else []),
         _section("Turns", _turns(trajectory)),
         _section("Environment", _environment(environment)),
     ]
     return "\n\n".join(section for section in sections if section) + "\n"
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _section(title: str, lines: Iterable[str]) -> str:
@@ -71,7 +75,8 @@ def _head(started: RunStarted, ended: RunFinished | None, verdict: Verdict | Non
             f"{ended.best_turn} of {ended.turns}. The run took {ended.seconds:.1f} s and ended "
             f"because {stop}."
         )
-    lines = [f"No candidate passed in {ended.turns} turns; the run ended because {stop}."]
+    turns = counted(ended.turns, "turn")
+    lines = [f"No candidate passed in {turns}; the run ended because {stop}."]
     if verdict is not None:
         lines.append(
             f"`attempt.py` is the one that came furthest (turn {ended.best_turn}, "
@@ -86,7 +91,7 @@ def _asked(started: RunStarted, plan: Plan | None) -> list[str]:
     lines = [
         f"- Op: `{started.task_name}`, content hash {started.task_hash}",
         f"- Target: {chosen.target}, warps of {chosen.warp_size} lanes",
-        f"- Policy: {chosen.policy}, at most {chosen.max_turns} turns; seed: {seed}",
+        f"- Policy: {chosen.policy}, at most {counted(chosen.max_turns, 'turn')}; seed: {seed}",
     ]
     if plan is None:
         return lines
@@ -131,10 +136,11 @@ def _scaling(plan: Plan | None) -> list[str]:
     if plan is None or not plan.scaling:
         return []
     changed = ", ".join(f"{name}: {own} -> {ran}" for name, (own, ran) in plan.scaling.items())
-    return [
+    lines = [
         "- Scaled for the CPU: the op's own size constants were made smaller, and nothing else "
         f"of it was changed ({changed})"
     ]
+    return lines + ([f"- {plan.scaling_note}"] if plan.scaling_note else [])
 
 
 def _checked(verdict: Verdict) -> str:

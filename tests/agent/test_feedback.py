@@ -119,7 +119,8 @@ def test_finding_leads_with_kernel_thread_and_line() -> None:
     "status", [s for s in Status if s not in (Status.PASSED, Status.MISMATCH, Status.COMPILE_ERROR)]
 )
 def test_every_failure_has_a_text(status: Status) -> None:
-    verdict = Verdict(status=status, target="host", message="what happened", details="a\nb")
+    details = "a\nwhat happened\nb"
+    verdict = Verdict(status=status, target="host", message="what happened", details=details)
     text = repair_feedback(verdict)
     assert "what happened" in text.split("\n")[0]
     assert text.endswith("a\nb")

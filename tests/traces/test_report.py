@@ -120,7 +120,7 @@ def test_turns_list_every_answer() -> None:
 def test_traps_and_flags_are_listed() -> None:
     verdict = GOLDEN.all(VerdictReached)[-1].verdict.model_copy(update={"flags": ("odd | flag",)})
     report = render_report(changed(VerdictReached, verdict=verdict))
-    assert "too_small_to_time" in section(report, "Mind")
+    assert "too_small_to_time" in section(report, "Traps")
     assert "odd | flag" in section(report, "Flags")
 
 
