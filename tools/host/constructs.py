@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from musaagent.tools.host.launches import find_launches
 from musaagent.tools.host.lexer import Kind, Token, directives, following, previous
-from musaagent.tools.host.rewrite import Source, asm_is_empty, find_asm, find_launches
+from musaagent.tools.host.reading import Source, asm_is_empty, find_asm
 from musaagent.tools.results import Diagnostic
 
 INLINE_PTX = "inline PTX"

@@ -48,6 +48,10 @@ _OWN_NAMES = (
     (re.compile(r"musahost_dynamic_|musahost_type_|musahost_key_"), ""),
     (re.compile(r"musahost_p\d*(?:\.\.\.)?(?:#\d+)?"), "argument"),
     (re.compile(r"musahost::DynamicShared<"), "extern __shared__ <"),
+    (
+        re.compile(r"(?:ISO C\+\+ forbids )?variable length array (?:('\w+') )?is used"),
+        r"expression must have a constant value: the size of array \1",
+    ),
     (re.compile(r" \[-f?permissive\]| \[-W[\w=-]+\]"), ""),
 )
 

@@ -19,10 +19,10 @@ from musaagent.tools.host.sources import (
     can_merge,
     is_double_module,
     pieces,
-    stock_refusals,
     texts,
     units,
 )
+from musaagent.tools.host.stock import stock_refusals
 from musaagent.tools.host.toolchain import TorchHeaders, find_torch, python_include
 from musaagent.tools.results import Build, Diagnostic
 

@@ -4,75 +4,18 @@ All other CUDA and MUSA names come from the headers. Every line keeps its number
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 
 from musaagent.tools.host.launches import Launch, find_launches
-from musaagent.tools.host.lexer import (
-    Kind,
-    Token,
-    directives,
-    following,
-    inactive_lines,
-    lex,
-    match_forward,
-    previous,
-)
-from musaagent.tools.host.scopes import Outline, macro_parameters, outline, split_top_level
-from musaagent.tools.host.shared_variables import Declarator, SharedVariable, find_shared
+from musaagent.tools.host.lexer import Kind, Token, lex, previous
+from musaagent.tools.host.reading import Source, asm_is_empty, find_asm, read
+from musaagent.tools.host.scopes import split_top_level
+from musaagent.tools.host.shared_variables import Declarator, SharedVariable
 
-_ASM = frozenset({"asm", "__asm__", "__asm"})
-_ASM_QUALIFIERS = frozenset({"volatile", "__volatile__", "inline", "goto"})
 UNSUPPORTED_ASM = "::musahost::unsupported_inline_ptx()"
 DYNAMIC_PREFIX = "musahost_dynamic_"
+_NO_VARIABLE_ARRAYS = '_Pragma("GCC diagnostic push") _Pragma("GCC diagnostic error \\"-Wvla\\"") '
+_POP = ' _Pragma("GCC diagnostic pop")'
 _NO_ASM = '__asm__ volatile("" ::: "memory")'
-
-
-@dataclass
-class Source:
-    """A source and what a rewriter must know of it."""
-
-    tokens: list[Token]
-    outline: Outline
-    macros: list[tuple[int, int, list[str]]] = field(default_factory=list)
-    """Body ranges of the `#define`s, with the macros' parameters."""
-    dead: list[tuple[int, int]] = field(default_factory=list)
-
-    def macro_at(self, index: int) -> list[str] | None:
-        """Parameters of the macro whose body holds the token, None in ordinary text."""
-        for start, end, names in self.macros:
-            if start <= index < end:
-                return names
-        return None
-
-    def macro_named(self, word: str) -> bool:
-        """Whether some macro's body holds `word`."""
-        return any(
-            token.text == word for start, end, _ in self.macros for token in self.tokens[start:end]
-        )
-
-    def initialised_shared(self) -> list[int]:
-        """Lines of `__shared__` declarations with an initialiser, which nvcc refuses."""
-        variables = find_shared(self.tokens, self.outline, [m[:2] for m in self.macros])
-        return [
-            self.tokens[v.start].line
-            for v in variables
-            if any(d.initialised for d in v.declarators) and not self.skipped(v.start)
-        ]
-
-    def skipped(self, index: int) -> bool:
-        line = self.tokens[index].line
-        return any(start <= line <= end for start, end in self.dead)
-
-
-def read(text: str) -> Source:
-    """Lex and outline one source."""
-    tokens = lex(text)
-    source = Source(tokens, outline(tokens), dead=inactive_lines(tokens))
-    for directive in directives(tokens):
-        if directive.name == "define":
-            names, body = macro_parameters(tokens, directive.start)
-            source.macros.append((body, directive.end, names))
-    return source
 
 
 def rewrite(text: str, unused_headers: frozenset[str] = frozenset()) -> str:
@@ -112,10 +55,12 @@ class Rewriter:
         self.unused_headers = unused_headers
         alive = [x for x in find_launches(self.tokens) if not source.skipped(x.open)]
         self.launches = {launch.kernel: launch for launch in alive}
-        variables = find_shared(source.tokens, source.outline, [m[:2] for m in source.macros])
+        variables = source.shared_variables()
         self.variables = {v.start: v for v in variables if not source.skipped(v.start)}
-        self.insertions: dict[int, str] = {}
+        self.before: dict[int, str] = {}
+        self.after: dict[int, str] = {}
         self.add_local_views()
+        self.refuse_variable_arrays()
 
     def run(self) -> str:
         return self.render(0, len(self.tokens))
@@ -144,7 +89,7 @@ class Rewriter:
         token = self.tokens[index]
         if token.kind is Kind.HEADER and token.text[1:-1] in self.unused_headers:
             return "<musahost/abi.h>"
-        return token.text + self.insertions.get(index, "")
+        return self.before.get(index, "") + token.text + self.after.get(index, "")
 
     def breaks(self, start: int, end: int) -> str:
         """The line ends of a range that is rendered elsewhere, so that no line is lost."""
@@ -309,15 +254,21 @@ class Rewriter:
                 name = self.flat(*declarator.name)
                 view = _view(name, external=variable.external)
                 for opener, closer in self.users(name, variable.start):
-                    self.insertions[opener] = f" {view} {{" + self.insertions.get(opener, "")
-                    self.insertions[closer] = self.insertions.get(closer, "") + "}"
+                    self.after[opener] = f" {view} {{" + self.after.get(opener, "")
+                    self.after[closer] = self.after.get(closer, "") + "}"
+
+    def refuse_variable_arrays(self) -> None:
+        """g++ takes arrays of variable length; nvcc does not, in device code."""
+        for function in self.source.outline.functions:
+            if function.body is not None and function.device:
+                self.before[function.start] = _NO_VARIABLE_ARRAYS
+                closer = function.body[1]
+                self.after[closer] = self.after.get(closer, "") + _POP
 
     def users(self, name: str, after: int) -> list[tuple[int, int]]:
         """Bodies of functions that use `name`, itself or by a macro, and have no such parameter."""
         names = {name}
-        for start, end, _ in self.source.macros:
-            if any(t.text == name and t.kind is Kind.WORD for t in self.tokens[start:end]):
-                names.add(self.tokens[previous(self.tokens, start)].text)
+        names |= {m.name for m in self.source.macros if name in self.source.macro_words(m.name)}
         found = []
         for function in self.source.outline.functions:
             if function.body is None or function.start < after:
@@ -337,30 +288,3 @@ def _view(name: str, *, external: bool) -> str:
         size = f"sizeof({kind}), alignof({kind})"
         place = f'::musahost_shared(&musahost_key_{name}, {size}, "{name}")'
     return f"{kind}& {name} = *static_cast<{kind}*>({place});"
-
-
-def find_asm(source: Source, index: int) -> int | None:
-    """End of the asm statement that starts at `index` (after its parenthesis), if one does."""
-    tokens = source.tokens
-    token = tokens[index]
-    if token.text not in _ASM or token.kind is not Kind.WORD or source.skipped(index):
-        return None
-    place = following(tokens, index)
-    while place < len(tokens) and tokens[place].text in _ASM_QUALIFIERS:
-        place = following(tokens, place)
-    if place >= len(tokens) or tokens[place].text != "(":
-        return None
-    close = match_forward(tokens, place)
-    return None if close is None else close + 1
-
-
-def asm_is_empty(tokens: Sequence[Token], index: int) -> bool:
-    """Whether the asm statement at `index` holds no instruction: a barrier for the compiler."""
-    while tokens[index].text != "(":
-        index += 1
-    index = following(tokens, index)
-    while tokens[index].kind is Kind.STRING:
-        if tokens[index].text.strip('" \t\\n'):
-            return False
-        index = following(tokens, index)
-    return tokens[index].text in (")", ":", "::")

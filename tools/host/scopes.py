@@ -253,14 +253,15 @@ def split_top_level(
     return parts
 
 
-def macro_parameters(tokens: Sequence[Token], hash_index: int) -> tuple[list[str], int]:
-    """Parameters of the function-like macro defined at `hash_index` and where its body starts."""
-    name = following(tokens, following(tokens, hash_index))
-    opener = name + 1
+def macro_head(tokens: Sequence[Token], hash_index: int) -> tuple[str, list[str], int]:
+    """Name and parameters of the macro defined at `hash_index`, and where its body starts."""
+    word = following(tokens, following(tokens, hash_index))
+    name = tokens[word].text if word < len(tokens) else ""
+    opener = word + 1
     if opener >= len(tokens) or tokens[opener].text != "(":
-        return [], opener
+        return name, [], opener
     close = match_forward(tokens, opener)
     if close is None:
-        return [], opener
+        return name, [], opener
     names = [t.text for t in tokens[opener + 1 : close] if t.kind is Kind.WORD or t.text == "..."]
-    return names, close + 1
+    return name, names, close + 1

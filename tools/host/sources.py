@@ -2,7 +2,7 @@
 
 Stock `load_inline` compiles cpp_sources (g++, after torch/extension.h, with the module definition)
 and cuda_sources (nvcc, after torch/types.h and the CUDA headers) apart. One unit is cheaper, and is
-made where it cannot change what compiles; the rest of this file keeps stock's refusals.
+made where it cannot change what compiles. `stock.py` has what stock refuses besides.
 """
 
 import shlex
@@ -13,17 +13,18 @@ from typing import Literal
 from musaagent.tools.host.constructs import unused_headers
 from musaagent.tools.host.diagnostics import Texts
 from musaagent.tools.host.lexer import Kind, directives, following
-from musaagent.tools.host.rewrite import Source, read, rewrite, to_cpu_device
-from musaagent.tools.results import Diagnostic, Record
+from musaagent.tools.host.reading import Source, read
+from musaagent.tools.host.rewrite import rewrite, to_cpu_device
+from musaagent.tools.results import Record
 
 Level = Literal["thin", "full"]
 Language = Literal["cpp", "cuda", "header"]
-DOUBLE_MODULE = "double_module"
+DOUBLEMODULE_MACRO = "double_module"
 FUNCTIONS_LABEL = "functions"
 
 _CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIXES = (".cu", ".mu")
-_MODULE = "PYBIND11_MODULE"
+MODULE_MACRO = "PYBIND11MODULE_MACRO"
 _PYBIND_HEADERS = (
     "torch/extension.h",
     "torch/python.h",
@@ -118,7 +119,7 @@ def is_musa(parts: Sequence[Piece]) -> bool:
 
 
 def has_module(parts: Iterable[Piece]) -> bool:
-    return any(_module_places(part) for part in parts)
+    return any(module_places(part) for part in parts)
 
 
 def is_double_module(sources: SourceSet, parts: Sequence[Piece]) -> bool:
@@ -126,95 +127,20 @@ def is_double_module(sources: SourceSet, parts: Sequence[Piece]) -> bool:
     if sources.functions is None:
         return False
     names = ("TORCH_EXTENSION_NAME", sources.name)
-    return any(name in names for part in parts for _, name in _module_places(part))
+    return any(name in names for part in parts for _, name in module_places(part))
 
 
-def _module_places(part: Piece) -> list[tuple[int, str]]:
-    """Line and module name of every PYBIND11_MODULE in use."""
+def module_places(part: Piece) -> list[tuple[int, str]]:
+    """Line and module name of every PYBIND11MODULE_MACRO in use."""
     tokens = part.source.tokens
     found: list[tuple[int, str]] = []
     for index, token in enumerate(tokens):
-        if token.text != _MODULE or token.directive or part.source.skipped(index):
+        if token.text != MODULE_MACRO or token.directive or part.source.skipped(index):
             continue
         name = following(tokens, following(tokens, index))
         if name < len(tokens):
             found.append((token.line, tokens[name].text))
     return found
-
-
-def stock_refusals(sources: SourceSet, parts: Sequence[Piece]) -> list[Diagnostic]:
-    """What g++, nvcc or the import would refuse in stock `load_inline` and we could not see."""
-    found: list[Diagnostic] = []
-    if not is_musa(parts):
-        for part in parts:
-            if part.language == "cpp":
-                found += _cuda_in_cpp(part)
-            elif part.language == "cuda" and sources.implicit_headers and not sources.files:
-                found += _pybind_without_header(part, parts)
-    for part in parts:
-        found += _initialised_shared(part)
-    if not sources.is_python_module:
-        return found
-    if not sources.name.isidentifier():
-        message = f"the module name {sources.name!r} is no C++ identifier"
-        found.append(Diagnostic(tool="g++", severity="error", message=message))
-    if sources.functions is None:
-        found += _no_module(sources, parts)
-    return found
-
-
-def _error(tool: str, message: str, part: Piece, line: int) -> Diagnostic:
-    lines = part.text.splitlines()
-    text = lines[line - 1].strip() if 0 < line <= len(lines) else ""
-    return Diagnostic(
-        tool=tool, severity="error", message=message, source=part.label, line=line, text=text
-    )
-
-
-def _cuda_in_cpp(part: Piece) -> list[Diagnostic]:
-    """g++ compiles cpp_sources: it knows no launches, and no __global__ without a CUDA header."""
-    cuda_header = any("cuda" in header for header in part.headers)
-    for index, token in enumerate(part.source.tokens):
-        if part.source.skipped(index):
-            continue
-        if token.kind is Kind.LAUNCH_OPEN:
-            message = "expected primary-expression before '<' token: g++ compiles {}, not nvcc"
-            return [_error("g++", message.format(part.label), part, token.line)]
-        if token.text == "__global__" and not cuda_header and not token.directive:
-            message = "'__global__' does not name a type: g++ compiles {}, not nvcc"
-            return [_error("g++", message.format(part.label), part, token.line)]
-    return []
-
-
-def _pybind_without_header(part: Piece, parts: Sequence[Piece]) -> list[Diagnostic]:
-    headers = {h for p in parts if p.language == "cuda" for h in p.headers}
-    places = _module_places(part)
-    if not places or any(h.startswith(_PYBIND_HEADERS) or "pybind" in h for h in headers):
-        return []
-    message = f"{_MODULE} is not declared: {part.label} does not include <torch/extension.h>"
-    return [_error("nvcc", message, part, places[0][0])]
-
-
-def _initialised_shared(part: Piece) -> list[Diagnostic]:
-    return [
-        _error("nvcc", "initializer not allowed for __shared__ variable", part, line)
-        for line in part.source.initialised_shared()
-    ]
-
-
-def _no_module(sources: SourceSet, parts: Sequence[Piece]) -> list[Diagnostic]:
-    """Where no module comes of the sources, stock builds them and then fails to import."""
-    places = [(part, line, name) for part in parts for line, name in _module_places(part)]
-    if any(name in ("TORCH_EXTENSION_NAME", sources.name) for _, _, name in places):
-        return []
-    if any(part.source.macro_named(_MODULE) for part in parts):
-        return []
-    wanted = f"dynamic module does not define module export function (PyInit_{sources.name})"
-    if places:
-        part, line, name = places[0]
-        return [_error("ld", f"{wanted}: {_MODULE} names it {name}", part, line)]
-    message = f"{wanted}: neither functions= nor {_MODULE} is there"
-    return [Diagnostic(tool="ld", severity="error", message=message)]
 
 
 def can_merge(sources: SourceSet, parts: Sequence[Piece]) -> bool:
@@ -294,7 +220,7 @@ def _module(functions: tuple[str, ...] | None, level: Level) -> str:
         calls = "".join(
             f'm.def("{f}", torch::wrap_pybind_function({f}), "{f}");' for f in functions
         )
-        body = f"{_MODULE}(TORCH_EXTENSION_NAME, m) {{ {calls} }}"
+        body = f"{MODULE_MACRO}(TORCH_EXTENSION_NAME, m) {{ {calls} }}"
     return f'#line 1 "{FUNCTIONS_LABEL}"\n{body}\n'
 
 
