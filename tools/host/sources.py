@@ -19,7 +19,7 @@ from musaagent.tools.results import Record
 
 Level = Literal["thin", "full"]
 Language = Literal["cpp", "cuda", "header"]
-DOUBLEMODULE_MACRO = "double_module"
+DOUBLE_MODULE = "double_module"
 FUNCTIONS_LABEL = "functions"
 
 _CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".c")
