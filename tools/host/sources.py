@@ -24,7 +24,7 @@ FUNCTIONS_LABEL = "functions"
 
 _CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIXES = (".cu", ".mu")
-MODULE_MACRO = "PYBIND11MODULE_MACRO"
+MODULE_MACRO = "PYBIND11_MODULE"
 _PYBIND_HEADERS = (
     "torch/extension.h",
     "torch/python.h",
@@ -131,7 +131,7 @@ def is_double_module(sources: SourceSet, parts: Sequence[Piece]) -> bool:
 
 
 def module_places(part: Piece) -> list[tuple[int, str]]:
-    """Line and module name of every PYBIND11MODULE_MACRO in use."""
+    """Line and module name of every PYBIND11_MODULE in use."""
     tokens = part.source.tokens
     found: list[tuple[int, str]] = []
     for index, token in enumerate(tokens):
