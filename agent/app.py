@@ -326,7 +326,8 @@ def _finish(
     result = stored_result(run, trajectory, str(op))
     if result.best_turn is not None:
         read = trajectory.find(CandidateRead, result.best_turn)
-        assert read is not None, "the best turn has a candidate"
+        if read is None:
+            raise UsageError(f"{run.trajectory} has no candidate of turn {result.best_turn}")
         write_whole(run.candidate if result.candidate else run.attempt, read.source)
     write_whole(run.report, render_report(trajectory))
     return result

@@ -10,11 +10,12 @@ import math
 import os
 import signal
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from typing import NoReturn, TypeAlias, TypeVar
 
 from musaagent import __version__
-from musaagent.errors import MusaagentError, UsageError
+from musaagent.errors import InfraError, MusaagentError, UsageError
 
 EXIT_OK, EXIT_NOT_PASSED, EXIT_USAGE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 TARGETS = ("host", "cuda", "musa")
@@ -51,16 +52,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(chosen: argparse.Namespace) -> int:
     from musaagent import commands
 
-    command: Callable[[argparse.Namespace], int] = getattr(commands, f"{chosen.command}_command")
     try:
+        command: Callable[[argparse.Namespace], int] = getattr(
+            commands, f"{chosen.command}_command"
+        )
         return command(chosen)
     except MusaagentError as error:
-        code = EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
         commands.fail(chosen, error)
-        return code
+        return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     except KeyboardInterrupt:
         commands.interrupted(chosen)
         return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        commands.fail(chosen, InfraError(f"{error.filename or 'system'}: {error.strerror}"))
+        return EXIT_FAILED
+    except Exception as error:
+        # A fault of ours. Python would exit with 1, which says that a candidate did not pass.
+        traceback.print_exc()
+        commands.fail(chosen, InfraError(f"internal error: {type(error).__name__}: {error}"))
+        return EXIT_FAILED
 
 
 def _interrupt(signal_number: int, frame: object) -> NoReturn:

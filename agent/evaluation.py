@@ -16,7 +16,7 @@ import traceback
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -174,9 +174,8 @@ def _work(job: _Job, ops: list[str], jobs: int, observer: EvalObserver | None) -
 
 def _solve(job: _Job, op: str) -> RunResult | None:
     """None once the evaluation is being stopped."""
-    path = job.folder / op
     try:
-        result = _solve_or_resume(job, path)
+        result = _solve_or_resume(job, op)
     except Exception as error:
         if job.stopping.is_set():
             return None
@@ -191,26 +190,28 @@ def _solve(job: _Job, op: str) -> RunResult | None:
     return result.model_copy(update={"op": op})
 
 
-def _solve_or_resume(job: _Job, path: Path) -> RunResult:
+def _solve_or_resume(job: _Job, op: str) -> RunResult:
+    path, chosen = job.folder / op, job.settings
     task = load_task(path)
-    run = RunDir(job.out / "runs" / f"{task.name}-{task.hash[:8]}")
-    if run.trajectory.exists() and not job.force:
-        try:
-            return app.resume(run.path, target=job.target)
-        except UsageError:
-            # A run cut off at its very start, or damaged: it has nothing to go on from.
-            pass
-    return app.solve(
-        path,
-        target=job.target,
-        policy=job.settings.policy,
-        out=run.path,
-        force=True,
-        answers=job.settings.answers,
-        max_turns=job.settings.max_turns,
-        seed=job.settings.seed,
-        warp_size=job.settings.warp_size,
-    )
+    run = RunDir(job.out / "runs" / f"{op.removesuffix('.py')}-{task.hash[:8]}")
+    try:
+        if run.trajectory.exists() and not job.force:
+            # A run cut off at its very start, or damaged, has nothing to go on from.
+            with suppress(UsageError):
+                return app.resume(run.path, target=job.target)
+        return app.solve(
+            path,
+            target=job.target,
+            policy=chosen.policy,
+            out=run.path,
+            force=True,
+            answers=chosen.answers,
+            max_turns=chosen.max_turns,
+            seed=chosen.seed,
+            warp_size=chosen.warp_size,
+        )
+    finally:
+        job.target.forget(task)
 
 
 def _ours(result: RunResult) -> bool:

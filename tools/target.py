@@ -59,6 +59,10 @@ class Target(Protocol):
 
     def profile(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Profile: ...
 
+    def forget(self, task: Task) -> None:
+        """Stop what is kept running for a task; the task may be asked for again."""
+        ...
+
     def close(self) -> None:
         """Stop worker processes."""
         ...

@@ -116,7 +116,7 @@ def _proven(verdict: Verdict | None, plan: Plan | None, environment: Environment
     worst = max((trial.worst for trial in verdict.trials), default=0.0)
     lines = [
         f"- {passed} of {len(verdict.trials)} trials agreed with the reference: "
-        + ", ".join(trial.name for trial in verdict.trials),
+        + "; ".join(trial.name for trial in verdict.trials),
         f"- Shapes that ran: {_list(verdict.shapes)}",
         *_scaling(plan),
         f"- Compared with: {verdict.reference or 'the reference'}",
@@ -204,7 +204,10 @@ def _kernels(verdict: Verdict | None, profile: Profile | None) -> list[str]:
     resources = (profile.resources if profile else ()) or (build.resources if build else ())
     lines = []
     if launches:
+        where = "the checked run's small" if verdict and verdict.checked else "the trials'"
         lines += [
+            f"Launches and bytes at {where} shapes:",
+            "",
             "| kernel | grid | block | shared | launches | global read | global written |",
             "| --- | --- | --- | --- | --- | --- | --- |",
         ]

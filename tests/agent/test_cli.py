@@ -1,5 +1,6 @@
 """The command line's contract: exit codes, one line for bad input, one object for --json."""
 
+import argparse
 import json
 import os
 import signal
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from musaagent.cli import _run as run_command
 from musaagent.cli import main
 
 ENDED_RUN = Path(__file__).parents[1] / "traces" / "golden_v1.jsonl"
@@ -172,6 +174,36 @@ def test_json_has_its_object_for_bad_input_too(words: str, folder: Path) -> None
     assert done.returncode == 2
     assert done.stdout.count("\n") == 1
     assert json.loads(done.stdout).keys() >= KEYS | {"error"}
+
+
+def test_fault_of_ours_is_never_exit_1(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run_command(argparse.Namespace(command="nonsense", json=True)) == 3
+    out, err = capfd.readouterr()
+    assert json.loads(out)["error"]["message"].startswith("internal error: AttributeError")
+    assert "Traceback" in err
+
+
+def test_fault_of_the_file_system_is_one_line(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "out/eval.json").mkdir(parents=True)
+    assert main(["eval", str(folder / "dir"), "--out", str(folder / "out")]) == 2  # no ops
+    (folder / "dir/op.py").write_text((folder / "op.py").read_text())
+    capfd.readouterr()
+    assert main(["eval", str(folder / "dir"), "--out", str(folder / "out")]) == 3
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert err == f"musaagent eval: {folder}/out/eval.json: Is a directory\n"
+
+
+def test_trajectory_that_lacks_its_candidate(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = folder / "run/trajectory.jsonl"
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join(line for line in lines if '"kind": "candidate"' not in line))
+    assert main(["resume", str(folder / "run")]) == 2
+    assert "has no candidate of turn 4" in capfd.readouterr().err
 
 
 def test_unwritable_out(folder: Path) -> None:

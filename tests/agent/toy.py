@@ -157,6 +157,9 @@ class ToyTarget:
             suggestion=suggestion,
         )
 
+    def forget(self, task: Task) -> None:
+        self.calls.append("forget")
+
     def close(self) -> None:
         self.calls.append("close")
 
