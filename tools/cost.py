@@ -184,6 +184,10 @@ def _product(first: int, length_axis: int = -1) -> Callable[[GraphNode, _Args], 
     return rule
 
 
+def _volume(shape: tuple[int, ...]) -> int:
+    return math.prod(shape)
+
+
 def _linear(node: GraphNode, args: _Args) -> int:
     bias = _out(node) if len(args) > 2 and args[2] is not None else 0
     return 2 * _out(node) * int(args[0].shape[-1]) + bias
@@ -191,12 +195,12 @@ def _linear(node: GraphNode, args: _Args) -> int:
 
 def _conv(node: GraphNode, args: _Args) -> int:
     bias = _out(node) if len(args) > 2 and args[2] is not None else 0
-    return 2 * _out(node) * math.prod(args[1].shape[1:]) + bias
+    return 2 * _out(node) * _volume(args[1].shape[1:]) + bias
 
 
 def _conv_transpose(node: GraphNode, args: _Args) -> int:
     bias = _out(node) if len(args) > 2 and args[2] is not None else 0
-    return 2 * elements(args[0]) * math.prod(args[1].shape[1:]) + bias
+    return 2 * elements(args[0]) * _volume(args[1].shape[1:]) + bias
 
 
 def _convolution(node: GraphNode, args: _Args) -> int:
@@ -206,16 +210,15 @@ def _convolution(node: GraphNode, args: _Args) -> int:
 
 def _attention(node: GraphNode, args: _Args) -> int:
     query, key, value = args[:3]
-    scores = math.prod(query.shape[:-1]) * int(key.shape[-2])
+    scores = _volume(query.shape[:-1]) * int(key.shape[-2])
     return scores * (2 * int(query.shape[-1]) + 2 * int(value.shape[-1]) + _STEPS["softmax"])
 
 
 def _recurrent(node: GraphNode, args: _Args) -> int:
     """LSTM, GRU, RNN: every weight matrix once for each step and sample."""
     shape = args[0].shape
-    steps = math.prod(shape[:-1])
-    weights = args[3] if base_name(node.op) == "lstm" and len(args) > 3 else args[2]
-    matrices = [m for m in _tensors(weights) if len(m.shape) == 2]
+    steps = _volume(shape[:-1])
+    matrices = [m for m in _tensors(args[2:]) if len(m.shape) == 2]
     return 2 * steps * sum(elements(m) for m in matrices)
 
 

@@ -20,12 +20,14 @@ def different_meaning(own: OpGraph, scaled: OpGraph) -> str:
     mine, theirs = _out_metas(own), _out_metas(scaled)
     if [(m.dtype, len(m.shape)) for m in mine] != [(m.dtype, len(m.shape)) for m in theirs]:
         return "the outputs have another number, rank or dtype"
+    if len(own.inputs) != len(scaled.inputs):
+        return "another number of inputs"
     if {n.op for n in own.nodes} != {n.op for n in scaled.nodes}:
         return "other operations run"
-    for a, b in zip([*own.inputs], [*scaled.inputs], strict=True):
-        if _collapsed(a.meta, b.meta):
-            return f"input {a.name} loses a dimension"
-    if any(_collapsed(a, b) for a, b in zip(mine, theirs, strict=True)):
+    for mine_in, theirs_in in zip(own.inputs, scaled.inputs, strict=True):
+        if _collapsed(mine_in.meta, theirs_in.meta):
+            return f"input {mine_in.name} loses a dimension"
+    if any(_collapsed(x, y) for x, y in zip(mine, theirs, strict=True)):
         return "an output loses a dimension"
     if [n.op for n in own.nodes] != [n.op for n in scaled.nodes]:
         return ""  # a loop over a size that changed

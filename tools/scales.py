@@ -69,12 +69,12 @@ def choose(
     own: Footprint,
     measure: Measure,
     budget: Budget,
-    seconds: float = 20.0,
+    cpu_seconds: float = 20.0,
 ) -> Scale:
     """The least reduced sizes within the budget, or the smallest that were found in time."""
     if own.within(budget):
         return Scale({}, own, True)
-    deadline = time.monotonic() + seconds
+    deadline = time.process_time() + cpu_seconds
     found = _Search(constants, own, measure, budget, deadline).scale()
     batches = {c.value for c in constants if c.role is Role.BATCH}
     if (
@@ -137,7 +137,7 @@ class _Search:
     def footprint(self, state: _State) -> Footprint | None:
         key = frozenset(state.items())
         if key not in self.seen:
-            if time.monotonic() > self.deadline:
+            if time.process_time() > self.deadline:
                 return None
             changed = {n: v for n, v in state.items() if v != self.own[n]}
             self.seen[key] = self.measure(changed)

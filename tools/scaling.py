@@ -240,8 +240,8 @@ def _leaves(expression: ast.expr, path: str = "") -> Iterator[tuple[str, ast.exp
             yield from _leaves(element, f"{path}[{index}]")
     elif isinstance(expression, ast.Dict):
         for key, value in zip(expression.keys, expression.values, strict=True):
-            if isinstance(key, ast.Constant):
-                yield from _leaves(value, f"{path}[{key.value}]")
+            if isinstance(key, ast.Constant) and isinstance(key.value, str | int):
+                yield from _leaves(value, f"{path}[{key.value!s}]")
     elif isinstance(expression, ast.Call):
         for keyword in expression.keywords:
             yield from _leaves(keyword.value, f"{path}[{keyword.arg}]")

@@ -199,6 +199,12 @@ def test_a_constructor_that_fails_is_the_tasks_fault() -> None:
             "pass",
             2 * 2 * 3 * 4 * 3,
         ),
+        (
+            "return self.l(x)[0]",
+            "[torch.rand(7, 2, 3)]",
+            "self.l = nn.LSTM(3, 5)",
+            2 * (7 * 2) * (20 * 3 + 20 * 5),
+        ),
         ("return F.relu(x)", "[torch.rand(10, 10)]", "pass", 100),
         ("return x.sum(1)", "[torch.rand(10, 10)]", "pass", 100),
         ("return x.T.reshape(-1)", "[torch.rand(10, 10)]", "pass", 0),
