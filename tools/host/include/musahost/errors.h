@@ -86,9 +86,10 @@ static inline cudaError_t cudaPeekAtLastError() {
 
 namespace musahost {
 
-// A failed call is also the last error, until somebody asks for it.
+// A failed call is also the last error, until somebody asks for it. To the runtime 700 and above are
+// faults of kernels, which stay; a call that is refused must not end the device.
 inline cudaError_t failed(cudaError_t error) {
-  musahost_set_error(error);
+  if (error < cudaErrorIllegalAddress) musahost_set_error(error);
   return error;
 }
 inline cudaError_t checked(bool valid) {

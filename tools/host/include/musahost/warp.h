@@ -38,39 +38,50 @@ T shuffle(musahost_mask mask, T value, int source, bool valid, int line) {
   return result;
 }
 
-// Source lanes as PTX's shfl.sync defines them: `width` splits the warp into segments.
+// Which lanes a shuffle joins, and the width of the segments that it moves values in.
+struct Reach {
+  musahost_mask mask;
+  int width;
+};
+MUSAHOST_INLINE Reach reach(unsigned mask, int width) {
+  if (mask == 0xffffffffu) return Reach{wide_mask(mask), width > 0 ? width : lanes()};
+  return Reach{wide_mask(mask), width > 0 && width < 32 ? width : 32};
+}
+inline Reach active_reach(int width) {
+  return Reach{musahost_active_mask(), width > 0 ? width : lanes()};
+}
+
+// Source lanes as PTX's shfl.sync defines them.
 struct Segment {
   int lane, first, last, modulus;
-  explicit Segment(int width) {
-    modulus = lanes();
-    if (width <= 0 || width > modulus) width = modulus;
-    lane = musahost::lane();
+  explicit Segment(int width) : lane(musahost::lane()), modulus(lanes()) {
+    if (width > modulus) width = modulus;
     first = lane & ~(width - 1);
     last = lane | (width - 1);
   }
 };
 template <class T>
-T shuffle_index(musahost_mask mask, T value, int index, int width, int line) {
-  const Segment s(width);
-  return shuffle(mask, value, s.first | (index & (s.last - s.first)), true, line);
+T shuffle_index(Reach to, T value, int index, int line) {
+  const Segment s(to.width);
+  return shuffle(to.mask, value, s.first | (index & (s.last - s.first)), true, line);
 }
 template <class T>
-T shuffle_up(musahost_mask mask, T value, unsigned delta, int width, int line) {
-  const Segment s(width);
+T shuffle_up(Reach to, T value, unsigned delta, int line) {
+  const Segment s(to.width);
   const int source = s.lane - static_cast<int>(delta & (s.modulus - 1));
-  return shuffle(mask, value, source, source >= s.first, line);
+  return shuffle(to.mask, value, source, source >= s.first, line);
 }
 template <class T>
-T shuffle_down(musahost_mask mask, T value, unsigned delta, int width, int line) {
-  const Segment s(width);
+T shuffle_down(Reach to, T value, unsigned delta, int line) {
+  const Segment s(to.width);
   const int source = s.lane + static_cast<int>(delta & (s.modulus - 1));
-  return shuffle(mask, value, source, source <= s.last, line);
+  return shuffle(to.mask, value, source, source <= s.last, line);
 }
 template <class T>
-T shuffle_xor(musahost_mask mask, T value, int lane_mask, int width, int line) {
-  const Segment s(width);
+T shuffle_xor(Reach to, T value, int lane_mask, int line) {
+  const Segment s(to.width);
   const int source = s.lane ^ (lane_mask & (s.modulus - 1));
-  return shuffle(mask, value, source, source <= s.last, line);
+  return shuffle(to.mask, value, source, source <= s.last, line);
 }
 
 // Folds `step(result, lane, value)` over the lanes that took part.
@@ -108,40 +119,35 @@ musahost_mask match_any(musahost_mask mask, T value, int line) {
 
 }  // namespace musahost
 
-// `Group` is the type that CUDA's overload takes; narrower integers promote to int as they do there.
-#define MUSAHOST_SHUFFLES(T)                                                                    \
-  static inline T __shfl_sync(unsigned mask, T value, int source, int width = 0,                \
-                              int line = __builtin_LINE()) {                                    \
-    return ::musahost::shuffle_index<T>(::musahost::wide_mask(mask), value, source, width,      \
-                                        line);                                                  \
-  }                                                                                             \
-  static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 0,         \
-                                 int line = __builtin_LINE()) {                                 \
-    return ::musahost::shuffle_up<T>(::musahost::wide_mask(mask), value, delta, width, line);   \
-  }                                                                                             \
-  static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 0,       \
-                                   int line = __builtin_LINE()) {                               \
-    return ::musahost::shuffle_down<T>(::musahost::wide_mask(mask), value, delta, width, line); \
-  }                                                                                             \
-  static inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 0,         \
-                                  int line = __builtin_LINE()) {                                \
-    return ::musahost::shuffle_xor<T>(::musahost::wide_mask(mask), value, lane_mask, width,     \
-                                      line);                                                    \
-  }                                                                                             \
-  static inline T __shfl(T value, int source, int width = 0, int line = __builtin_LINE()) {     \
-    return ::musahost::shuffle_index<T>(musahost_active_mask(), value, source, width, line);    \
-  }                                                                                             \
-  static inline T __shfl_up(T value, unsigned delta, int width = 0,                             \
-                            int line = __builtin_LINE()) {                                      \
-    return ::musahost::shuffle_up<T>(musahost_active_mask(), value, delta, width, line);        \
-  }                                                                                             \
-  static inline T __shfl_down(T value, unsigned delta, int width = 0,                           \
-                              int line = __builtin_LINE()) {                                    \
-    return ::musahost::shuffle_down<T>(musahost_active_mask(), value, delta, width, line);      \
-  }                                                                                             \
-  static inline T __shfl_xor(T value, int lane_mask, int width = 0,                             \
-                             int line = __builtin_LINE()) {                                     \
-    return ::musahost::shuffle_xor<T>(musahost_active_mask(), value, lane_mask, width, line);   \
+// CUDA's overloads, by which narrower integers promote to int as they do there.
+#define MUSAHOST_SHUFFLES(T)                                                                   \
+  static inline T __shfl_sync(unsigned mask, T value, int source, int width = 0,               \
+                       int line = __builtin_LINE()) {                                          \
+    return ::musahost::shuffle_index<T>(::musahost::reach(mask, width), value, source, line);  \
+  }                                                                                            \
+  static inline T __shfl(T value, int source, int width = 0, int line = __builtin_LINE()) {    \
+    return ::musahost::shuffle_index<T>(::musahost::active_reach(width), value, source, line); \
+  }                                                                                            \
+  static inline T __shfl_up_sync(unsigned mask, T value, unsigned delta, int width = 0,        \
+                       int line = __builtin_LINE()) {                                          \
+    return ::musahost::shuffle_up<T>(::musahost::reach(mask, width), value, delta, line);      \
+  }                                                                                            \
+  static inline T __shfl_up(T value, unsigned delta, int width = 0, int line = __builtin_LINE()) { \
+    return ::musahost::shuffle_up<T>(::musahost::active_reach(width), value, delta, line);     \
+  }                                                                                            \
+  static inline T __shfl_down_sync(unsigned mask, T value, unsigned delta, int width = 0,      \
+                       int line = __builtin_LINE()) {                                          \
+    return ::musahost::shuffle_down<T>(::musahost::reach(mask, width), value, delta, line);    \
+  }                                                                                            \
+  static inline T __shfl_down(T value, unsigned delta, int width = 0, int line = __builtin_LINE()) { \
+    return ::musahost::shuffle_down<T>(::musahost::active_reach(width), value, delta, line);   \
+  }                                                                                            \
+  static inline T __shfl_xor_sync(unsigned mask, T value, int lane_mask, int width = 0,        \
+                       int line = __builtin_LINE()) {                                          \
+    return ::musahost::shuffle_xor<T>(::musahost::reach(mask, width), value, lane_mask, line); \
+  }                                                                                            \
+  static inline T __shfl_xor(T value, int lane_mask, int width = 0, int line = __builtin_LINE()) { \
+    return ::musahost::shuffle_xor<T>(::musahost::active_reach(width), value, lane_mask, line); \
   }
 MUSAHOST_SHUFFLES(int)
 MUSAHOST_SHUFFLES(unsigned)
@@ -194,8 +200,9 @@ static inline int __all(int predicate, int line = __builtin_LINE()) {
   }                                                                                          \
   static inline unsigned __match_all_sync(unsigned mask, T value, int* same,                 \
                                           int line = __builtin_LINE()) {                     \
-    const unsigned equal = __match_any_sync(mask, value, line);                              \
-    *same = equal == mask;                                                                   \
+    *same = !::musahost::fold_lanes(                                                         \
+        ::musahost::wide_mask(mask), value, false, line,                                     \
+        [value](bool differs, int, T other) { return differs || !(other == value); });       \
     return *same ? mask : 0;                                                                 \
   }
 MUSAHOST_MATCHES(int)
