@@ -130,7 +130,8 @@ _REAL_FORMS: tuple[tuple[Callable[[float], float], str], ...] = (
     (lambda v: v * v, "sqrt(double({}))"),
     (lambda v: 1 / (v * v), "1.0 / sqrt(double({}))"),
 )
-_FACTORS = ((1, 1), (2, 1), (1, 2), (3, 1), (4, 1), (1, 4))
+_FACTORS = range(1, 9)
+"""Strides and scale factors that a dimension is tried with."""
 Values = tuple[int, ...]
 
 
@@ -179,8 +180,8 @@ class Symbols:
         for find in (self._known.get, self._product, self._quotient, self._shifted):
             expr = find(wanted)
             if expr is not None:
-                self._known[wanted] = expr
-                return expr
+                whole = f"({expr})" if " " in expr and wanted not in self._known else expr
+                return self._known.setdefault(wanted, whole)
         return None
 
     def _product(self, wanted: Values) -> str | None:
@@ -191,28 +192,46 @@ class Symbols:
                 made = tuple(map(math.prod, zip(*(v for v, _ in chosen), strict=True)))
                 text = " * ".join(e for _, e in chosen)
                 if made == wanted:
-                    return f"({text})"
+                    return text
                 if any(w * made[0] != wanted[0] * m for w, m in zip(wanted, made, strict=True)):
                     continue  # not one ratio everywhere
                 if wanted[0] % made[0] == 0:
-                    return f"({text} * {wanted[0] // made[0]})"
+                    return f"{text} * {wanted[0] // made[0]}"
                 if wanted[0] and made[0] % wanted[0] == 0:
-                    return f"({text} / {made[0] // wanted[0]})"
+                    return f"({text}) / {made[0] // wanted[0]}"
         return None
 
     def _quotient(self, wanted: Values) -> str | None:
         for (v, e), (w, f) in itertools.permutations(self._known.items(), 2):
             exact = 0 not in w and all(a % b == 0 for a, b in zip(v, w, strict=True))
             if exact and tuple(a // b for a, b in zip(v, w, strict=True)) == wanted:
-                return f"({e} / {f})"
+                return f"{e} / {f}"
         return None
 
     def _shifted(self, wanted: Values) -> str | None:
-        """A dimension times or over a small factor, plus a constant: `n - 1`, `n / 2 + 3`."""
-        for up, down in _FACTORS:
-            for values, e in self._known.items():
-                apart = {w - v * up // down for w, v in zip(wanted, values, strict=True)}
-                if len(apart) == 1:
-                    scale = e if up == down else f"{e} * {up} / {down}"
-                    return f"({scale} + {apart.pop()})".replace("+ -", "- ")
+        """A dimension times a factor, or over one after a shift, plus a constant.
+
+        Covers slices (`n - 1`), halves rounded either way, and the sizes of windows and strides.
+        """
+        for factor in _FACTORS:
+            for values, e in list(self._known.items()):
+                found = _apart(wanted, [v * factor for v in values])
+                if found is not None:
+                    return _sum(f"{e} * {factor}" if factor > 1 else e, found)
+                for shift in range(factor):
+                    found = _apart(wanted, [(v + shift) // factor for v in values])
+                    if found is not None:
+                        return _sum(f"{_sum(e, shift)} / {factor}", found)
         return None
+
+
+def _apart(wanted: Values, made: Sequence[int]) -> int | None:
+    """The one difference between them, if it is one."""
+    apart = {w - m for w, m in zip(wanted, made, strict=True)}
+    return apart.pop() if len(apart) == 1 else None
+
+
+def _sum(text: str, constant: int) -> str:
+    if constant == 0:
+        return text
+    return f"({text} {'-' if constant < 0 else '+'} {abs(constant)})"

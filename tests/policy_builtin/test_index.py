@@ -5,6 +5,7 @@ import math
 import random
 
 import pytest
+
 from musaagent.policies.builtin.index import Index, coordinates, index, linear, variable
 from musaagent.policies.builtin.sizes import ONE, Num, Refusal, Symbols, num, product, strides_of
 
@@ -124,6 +125,7 @@ def test_symbols_find_an_expression_for_both_scales(
     for n, m in ((64, 100), (4, 30)):
         x = type("x", (), {"size": lambda self, d, n=n, m=m: (n, m)[d]})()
         assert eval(expr, {"x": x}) == value_at(n, m)  # type: ignore[operator]
+        assert eval(f"3 * {expr} * 5", {"x": x}) == 15 * value_at(n, m)  # type: ignore[operator]
 
 
 def test_symbols_refuse_what_fits_nothing() -> None:

@@ -14,7 +14,7 @@ class Model(nn.Module):
         self.table = nn.Embedding(11, 5)
 
     def forward(self, x, y, ids, square):
-        n, c, w = x.shape
+        n, _, w = x.shape
         return (
             x.view(n, -1) * 2, x.flatten(1, 2), x.permute(2, 0, 1) + 1, x.transpose(1, 2),
             x[:, 1:, ::2] * y[:, 1:, ::2], x.unsqueeze(1).expand(-1, 4, -1, -1).reshape(-1, w),
