@@ -21,11 +21,13 @@ def run(command: list[str]) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="session")
-def numbers(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    """Arithmetic of the headers: needs no runtime."""
-    library = tmp_path_factory.mktemp("numbers") / "numbers.so"
-    run([*GXX, "-O1", "-shared", str(HERE / "numbers.cpp"), "-o", str(library)])
+@pytest.fixture(scope="session", params=["-O2", "-march=native"])
+def numbers(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> ctypes.CDLL:
+    """Arithmetic of the headers, portable and with this processor's instructions."""
+    library = tmp_path_factory.mktemp("numbers") / f"numbers{request.param}.so"
+    run([*GXX, "-O2", request.param, "-shared", str(HERE / "numbers.cpp"), "-o", str(library)])
     return ctypes.CDLL(str(library))
 
 

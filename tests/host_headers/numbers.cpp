@@ -93,6 +93,11 @@ ROUNDED(__fsub)
 ROUNDED(__fmul)
 ROUNDED(__fdiv)
 
+// Fused, the products would not cancel.
+EXPORT float difference_of_products(float a, float b, float c, float d) {
+  return __fsub_rn(__fmul_rn(a, b), __fmul_rn(c, d));
+}
+
 #define TO_INTEGER(from, F, to, I)                               \
   EXPORT long long from##2##to##_mode(F x, int mode) {           \
     const I r = mode == 0   ? __##from##2##to##_rn(x)            \

@@ -120,6 +120,15 @@ def test_directed_rounding_of_arithmetic(numbers: ctypes.CDLL, name: str) -> Non
         assert Fraction(function(a, b, 0)) in (down, up)
 
 
+def test_products_with_named_rounding_do_not_fuse(numbers: ctypes.CDLL) -> None:
+    function = numbers.difference_of_products
+    function.argtypes, function.restype = [ctypes.c_float] * 4, ctypes.c_float
+    rng = random.Random(SEED)
+    for _ in range(50):
+        a, b = rng.uniform(1, 2), rng.uniform(1, 2)
+        assert function(a, b, a, b) == 0.0, (SEED, a, b)
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "low", "high", "nan"),
     [

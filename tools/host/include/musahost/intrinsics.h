@@ -31,6 +31,17 @@ MUSAHOST_INLINE float __frsqrt_rn(float x) {
 
 namespace musahost {
 
+// A value that the compiler cannot fuse into what is done with it: __fmul_rn is CUDA's way to forbid that.
+template <class T>
+MUSAHOST_INLINE T unfused(T value) {
+#if defined(__x86_64__)
+  __asm__("" : "+x"(value));
+#elif defined(__aarch64__)
+  __asm__("" : "+w"(value));
+#endif
+  return value;
+}
+
 // Evaluates `operation` under another rounding direction. Operands pass through volatile, so that the
 // compiler cannot compute the result beforehand.
 template <class T, class Operation>
@@ -48,7 +59,7 @@ __attribute__((noinline)) T rounded(int direction, T a, T b, T c, Operation oper
 #define MUSAHOST_ROUNDED(T, name, parameters, a, b, c, expression)                       \
   MUSAHOST_INLINE T name##_rn parameters {                                               \
     const T x = a, y = b, z = c;                                                         \
-    return expression;                                                                   \
+    return ::musahost::unfused<T>(expression);                                           \
   }                                                                                      \
   MUSAHOST_ROUNDED_TO(T, name##_rd, FE_DOWNWARD, parameters, a, b, c, expression)        \
   MUSAHOST_ROUNDED_TO(T, name##_ru, FE_UPWARD, parameters, a, b, c, expression)          \

@@ -84,6 +84,18 @@ struct Binary16 {
   static constexpr bool converts = MUSAHOST_HALF_CONVERSIONS;
   static constexpr bool computes = MUSAHOST_HALF_OPERATORS;
   static constexpr bool computes_pairs = MUSAHOST_HALF2_OPERATORS;
+  // One instruction where the processor has F16C.
+#ifdef __F16C__
+  static uint16_t encode(float value) {
+    typedef float Four __attribute__((vector_size(16)));
+    if (value != value) return 0x7fff;
+    return static_cast<uint16_t>(__builtin_ia32_vcvtps2ph(Four{value}, 0)[0]);
+  }
+  static float decode(uint16_t pattern) {
+    typedef short Eight __attribute__((vector_size(16)));
+    return __builtin_ia32_vcvtph2ps(Eight{static_cast<short>(pattern)})[0];
+  }
+#else
   static uint16_t encode(float value) {
     const uint32_t pattern = bits<uint32_t>(value);
     const uint16_t sign = static_cast<uint16_t>(pattern >> 16 & 0x8000u);
@@ -105,6 +117,7 @@ struct Binary16 {
     if ((pattern & 0x7c00u) == 0x7c00u) size = 0x7f800000u | (pattern & 0x3ffu) << 13;
     return bits<float>(sign | size);
   }
+#endif
 };
 
 struct Brain16 {
