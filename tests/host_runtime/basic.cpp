@@ -2,14 +2,14 @@
 #include "driver.h"
 
 EXPORT int elementwise(const float* x, float* y, int n) {
-  return LAUNCH("elementwise", dim((n + 255) / 256), dim(256), 0, [=] {
+  return LAUNCH("elementwise", dim((n + 255) / 256), dim(256), 0)([=] {
     const int i = block_x * block_width + thread_x;
     if (i < n) y[i] = 2 * x[i] + 1;
   });
 }
 
 EXPORT int matmul(const float* a, const float* b, float* c, int n) {
-  return LAUNCH("matmul", dim((n + 15) / 16, (n + 15) / 16), dim(16, 16), 0, [=] {
+  return LAUNCH("matmul", dim((n + 15) / 16, (n + 15) / 16), dim(16, 16), 0)([=] {
     SHARED(float, ta, 256);
     SHARED(float, tb, 256);
     const int tx = musahost_current.thread_idx.x, ty = musahost_current.thread_idx.y;
@@ -28,7 +28,7 @@ EXPORT int matmul(const float* a, const float* b, float* c, int n) {
 
 // Sum of each row in dynamic shared memory by a tree, then by shuffles for the last warp.
 EXPORT int row_sums(const float* x, float* sums, int rows, int columns) {
-  return LAUNCH("row_sums", dim(rows), dim(256), 256 * sizeof(float), [=] {
+  return LAUNCH("row_sums", dim(rows), dim(256), 256 * sizeof(float))([=] {
     float* partial = static_cast<float*>(musahost_current.dynamic_shared);
     float sum = 0;
     for (int i = thread_x; i < columns; i += block_width) sum += x[block_x * columns + i];
@@ -48,7 +48,7 @@ EXPORT int row_sums(const float* x, float* sums, int rows, int columns) {
 }
 
 EXPORT int histogram(const int* x, int* bins, int n, int bin_count) {
-  return LAUNCH("histogram", dim(8), dim(128), bin_count * sizeof(int), [=] {
+  return LAUNCH("histogram", dim(8), dim(128), bin_count * sizeof(int))([=] {
     int* local = static_cast<int*>(musahost_current.dynamic_shared);
     for (int i = thread_x; i < bin_count; i += block_width) local[i] = 0;
     SYNC();
@@ -62,7 +62,7 @@ EXPORT int histogram(const int* x, int* bins, int n, int bin_count) {
 
 // The last block to finish adds up what all blocks wrote.
 EXPORT int last_block_sum(const float* x, float* partials, int* counter, float* sum, int n, int blocks) {
-  return LAUNCH("last_block_sum", dim(blocks), dim(64), 0, [=] {
+  return LAUNCH("last_block_sum", dim(blocks), dim(64), 0)([=] {
     SHARED(float, cell, 64);
     SHARED(int, is_last, 1);
     float mine = 0;
@@ -92,7 +92,7 @@ EXPORT int last_block_sum(const float* x, float* partials, int* counter, float* 
 
 // out: count, and, or of the predicate over the block, for every thread.
 EXPORT int reduce_barriers(int* out, int threads, int threshold) {
-  return LAUNCH("reduce_barriers", dim(1), dim(threads), 0, [=] {
+  return LAUNCH("reduce_barriers", dim(1), dim(threads), 0)([=] {
     const int predicate = thread_x < threshold ? 2 : 0;
     for (int op = 0; op < 3; ++op) {
       out[thread_x * 3 + op] = musahost_barrier_reduce(__LINE__, op, predicate);
@@ -102,7 +102,7 @@ EXPORT int reduce_barriers(int* out, int threads, int threshold) {
 
 // Each lane's value rotated by one in its warp, several times over.
 EXPORT int rotate_lanes(int* out, int threads, int times) {
-  return LAUNCH("rotate_lanes", dim(2), dim(threads), 0, [=] {
+  return LAUNCH("rotate_lanes", dim(2), dim(threads), 0)([=] {
     const int size = musahost_current.warp_size, lane = musahost_current.lane;
     int value = thread_x;
     for (int i = 0; i < times; ++i) value = exchange(full_mask(), value, (lane + 1) % size, __LINE__);
@@ -112,7 +112,7 @@ EXPORT int rotate_lanes(int* out, int threads, int times) {
 
 // Groups of 8 lanes that sum their lane numbers with masks of their own.
 EXPORT int group_sums(int* out, int threads) {
-  return LAUNCH("group_sums", dim(1), dim(threads), 0, [=] {
+  return LAUNCH("group_sums", dim(1), dim(threads), 0)([=] {
     const int lane = musahost_current.lane;
     const musahost_mask mask = musahost_mask{0xff} << (lane & ~7);
     int sum = 0;
@@ -123,7 +123,7 @@ EXPORT int group_sums(int* out, int threads) {
 
 // Lanes of a branch ask who is there and meet among themselves.
 EXPORT int converged(int* out, int threads) {
-  return LAUNCH("converged", dim(1), dim(threads), 0, [=] {
+  return LAUNCH("converged", dim(1), dim(threads), 0)([=] {
     const int lane = musahost_current.lane;
     if (lane % 3 == 0) {
       const musahost_mask mask = musahost_active_mask();
@@ -136,7 +136,7 @@ EXPORT int converged(int* out, int threads) {
 
 // A block waits for a flag that a later one sets, through an atomic.
 EXPORT int spin_between_blocks(int* flag, int* out) {
-  return LAUNCH("spin_between_blocks", dim(2), dim(32), 0, [=] {
+  return LAUNCH("spin_between_blocks", dim(2), dim(32), 0)([=] {
     if (block_x == 0) {
       while (atomic_add(flag, 0) == 0) musahost_yield();
       out[thread_x] = 1;
@@ -148,8 +148,7 @@ EXPORT int spin_between_blocks(int* flag, int* out) {
 
 // All blocks add into one, wait for each other, and read it.
 EXPORT int grid_barrier(int* total, int* out, int blocks, int cooperative) {
-  return LAUNCH("grid_barrier", dim(blocks), dim(32), 0,
-                [=] {
+  return LAUNCH("grid_barrier", dim(blocks), dim(32), 0)([=] {
                   atomic_add(total, 1);
                   musahost_grid_barrier(__LINE__);
                   out[block_x * 32 + thread_x] = *total;

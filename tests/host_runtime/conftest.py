@@ -6,12 +6,14 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 HOST = HERE.parents[1] / "tools" / "host"
 RUNTIME = ("-O2", "-Wall", "-Wextra", "-Wl,-soname,libmusahost.so", "-ldl")
-FAST = ("-O2",)
+FAST = ("-O2", "-g1")
 CHECKED = (
     "-O1",
     "-g1",
@@ -82,19 +84,46 @@ class Runtime:
         return json.loads(self.library.musahost_take_report())
 
 
-def build_runtime(folder: Path) -> Runtime:
-    return Runtime(folder)
+class Kernels:
+    """A driver's functions, with numpy arrays as registered tensors."""
+
+    def __init__(self, runtime: Runtime, name: str, mode: tuple[int, int, bool]) -> None:
+        order, self.warp_size, self.checked = mode
+        self.runtime = runtime
+        self.library = runtime.driver(name, self.checked)
+        runtime.configure(order, 7, 0, self.checked, self.warp_size)
+        self.kept: list[NDArray] = []
+
+    def tensor(self, array: NDArray, name: str = "t") -> ctypes.c_void_p:
+        label = f"tensor '{name}' ({array.dtype}{list(array.shape)})"
+        self.runtime.library.musahost_register(array.ctypes.data, array.nbytes, label.encode())
+        self.kept.append(array)
+        return ctypes.c_void_p(array.ctypes.data)
+
+    def __call__(self, name: str, *arguments) -> int:
+        given = [self.tensor(a) if isinstance(a, np.ndarray) else a for a in arguments]
+        try:
+            return getattr(self.library, name)(*given)
+        finally:
+            for array in self.kept:
+                self.runtime.library.musahost_unregister(array.ctypes.data)
+            self.kept.clear()
 
 
 @pytest.fixture(scope="session")
 def session_runtime(tmp_path_factory: pytest.TempPathFactory) -> Runtime:
-    return build_runtime(tmp_path_factory.mktemp("musahost"))
+    return Runtime(tmp_path_factory.mktemp("musahost"))
 
 
 @pytest.fixture
 def runtime(session_runtime: Runtime) -> Runtime:
     session_runtime.configure()
     return session_runtime
+
+
+@pytest.fixture
+def kernels_of(runtime: Runtime) -> Callable[[str, tuple[int, int, bool]], Kernels]:
+    return lambda name, mode: Kernels(runtime, name, mode)
 
 
 Line = Callable[[dict], int]

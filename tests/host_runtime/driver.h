@@ -13,18 +13,25 @@
   static const char name##_key = 0;                                                   \
   type* const name =                                                                  \
       static_cast<type*>(musahost_shared(&name##_key, sizeof(type) * (count), alignof(type), #name))
-#define LAUNCH(name, grid, block, shared, ...) launch(name, __LINE__, grid, block, shared, __VA_ARGS__)
+// The kernel stands outside the macro's parentheses, where each of its lines keeps its own number.
+#define LAUNCH(name, grid, block, shared) Launcher{name, __FILE__, __LINE__, grid, block, shared}
 #define UNWATCHED __attribute__((no_sanitize("thread")))
 
 constexpr uint3 dim(unsigned x, unsigned y = 1, unsigned z = 1) { return {x, y, z}; }
 
-template <class Kernel>
-int launch(const char* name, int line, uint3 grid, uint3 block, size_t shared, Kernel kernel,
-           bool cooperative = false, const void* function = nullptr) {
-  MusahostLaunch request{grid, block, shared, [](void* k) { (*static_cast<Kernel*>(k))(); }, &kernel,
-                         function, name, cooperative, __FILE__, line};
-  return musahost_launch(&request);
-}
+struct Launcher {
+  const char *name, *file;
+  int line;
+  uint3 grid, block;
+  size_t shared;
+
+  template <class Kernel>
+  int operator()(Kernel kernel, bool cooperative = false, const void* function = nullptr) {
+    MusahostLaunch request{grid, block, shared, [](void* k) { (*static_cast<Kernel*>(k))(); }, &kernel,
+                           function, name, cooperative, file, line};
+    return musahost_launch(&request);
+  }
+};
 
 template <class T>
 T exchange(musahost_mask mask, T value, int source, int line) {

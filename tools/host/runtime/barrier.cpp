@@ -5,7 +5,7 @@
 #include "report.h"
 #include "scheduler.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 // Yields of a block without progress until another block gets its turn.
@@ -32,7 +32,6 @@ void arrive(Block& block, int line) {
   } else if (barrier.line != line) {
     report_divergence(block, line);
   }
-  if (options.checked) reach_barrier(block, *worker->thread);
   if (++barrier.arrived == block.live) {
     complete_barrier(block);
   } else {
@@ -64,12 +63,12 @@ void complete_barrier(Block& block) {
 using namespace musahost;
 
 void musahost_barrier(int line) {
-  if (worker && worker->thread) arrive(*worker->block, line);
+  if (worker && worker->thread) arrive(settled_block(), line);
 }
 
 int musahost_barrier_reduce(int line, int op, int predicate) {
   if (!worker || !worker->thread) return predicate != 0;
-  Block& block = *worker->block;
+  Block& block = settled_block();
   Barrier& barrier = block.barrier;
   barrier.reductions[0] += predicate != 0;
   barrier.reductions[1] &= predicate != 0;

@@ -68,7 +68,7 @@ musahost_switch:
 #error "musahost runs on x86-64 and AArch64 only"
 #endif
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 void* prepare_stack(char* top, void (*entry)()) {
   void** slot = reinterpret_cast<void**>(reinterpret_cast<uintptr_t>(top) & ~uintptr_t{15});

@@ -2,7 +2,7 @@
 #pragma once
 #include <cstddef>
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 // Saves the running context and its stack pointer in *save, then goes on where `to` was saved.
 extern "C" __attribute__((visibility("hidden"))) void musahost_switch(void** save, void* to);

@@ -2,7 +2,7 @@
 #pragma once
 #include "state.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 // While alive, memory faults, divisions by zero and illegal instructions of kernel code end the launch
 // instead of the process. Made by the launching thread around all workers.

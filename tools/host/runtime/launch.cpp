@@ -10,7 +10,7 @@
 #include "report.h"
 #include "scheduler.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 constexpr int kMostWorkers = 16;

@@ -14,7 +14,7 @@
 #include "registry.h"
 #include "shadow.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 struct Module {

@@ -4,10 +4,12 @@
 
 #include "region.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 // The data segment of the module of `pc` that holds [address, address + bytes), else null.
 Region* module_region(uintptr_t address, size_t bytes, const void* pc);
+// Looks modules up anew: a library may have been loaded or unloaded since.
+void forget_modules();
 // Whether anything is mapped at the address.
 bool is_mapped(uintptr_t address);
 

@@ -10,7 +10,7 @@
 #include <system_error>
 #include <thread>
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 struct Pool {

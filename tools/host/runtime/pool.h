@@ -2,7 +2,7 @@
 #pragma once
 #include <functional>
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 int core_count();
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 struct Shadow;
 

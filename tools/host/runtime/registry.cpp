@@ -11,7 +11,7 @@
 #include "report.h"
 #include "shadow.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 constexpr size_t kRedZoneBytes = 4096;

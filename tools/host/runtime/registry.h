@@ -5,7 +5,7 @@
 
 #include "region.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 // The registered memory or module segment with all of [address, address + bytes), else null. `pc` is
 // the instruction that asks: its own module's variables are device memory, those of libraries are not.
@@ -13,8 +13,5 @@ Region* global_region(uintptr_t address, size_t bytes, const void* pc);
 
 // Where an address lies, in words: "4 bytes past the end of tensor 'x' (...)".
 std::string describe_address(uintptr_t address);
-
-// Forgets what was looked up of modules: a library may have been loaded or unloaded.
-void forget_modules();
 
 }  // namespace musahost

@@ -11,7 +11,7 @@
 #include <tuple>
 #include <vector>
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 constexpr size_t kMostFindings = 64;
@@ -199,6 +199,7 @@ void musahost_configure(int order, unsigned seed, int threads, int checked, int 
   options.threads = threads;
   options.checked = checked != 0;
   options.warp_size = warp_size == 128 ? 128 : 32;
+  options.warp_shift = options.warp_size == 128 ? 7 : 5;
   musahost_current.warp_size = options.warp_size;
   Record& r = record();
   const std::lock_guard lock(r.mutex);

@@ -5,7 +5,7 @@
 
 #include "state.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 // cudaError_t's numbers.
 enum Error : int {

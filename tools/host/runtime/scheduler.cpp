@@ -13,7 +13,7 @@
 #include "report.h"
 #include "warp.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 Options options;
 __thread Worker* worker __attribute__((tls_model("initial-exec"), visibility("hidden"))) = nullptr;
@@ -31,6 +31,15 @@ void set_current(Block& block, int thread) {
   musahost_current.lane = lane_of(thread);
 }
 
+int start_next(Block& block) {
+  const int number = block.order[block.started++];
+  Thread& t = block.threads[number];
+  t.result = nullptr;
+  t.index = worker->launch->thread_indices[number];
+  if (options.checked) t.watch = Watch{};
+  return number;
+}
+
 // Takes the next thread out of the queues, or -1. Threads that started come first, so that few stacks
 // are alive at once; after a yield new ones do, because the yielding thread may wait for them.
 int pick(Block& block, bool prefer_new = false) {
@@ -39,11 +48,7 @@ int pick(Block& block, bool prefer_new = false) {
   uint64_t& random = worker->random;
   const bool is_random = options.order == Order::kRandom;
   if (has_new && (!has_ready || prefer_new || (is_random && next_random(random) & 1))) {
-    const int number = block.order[block.started++];
-    Thread& t = block.threads[number];
-    t = Thread{};
-    t.index = worker->launch->thread_indices[number];
-    return number;
+    return start_next(block);
   }
   if (!has_ready) return -1;
   if (is_random) {
@@ -90,43 +95,68 @@ void run_thread(Worker& w) {
   if (threw) musahost_trap("a C++ exception left the kernel", request.source, request.line);
 }
 
-// Bookkeeping of a thread that returned; gives back its stack.
-Stack* end_thread(Block& block) {
+// Bookkeeping of a thread that returned; its stack is free for another.
+void end_thread(Block& block) {
   const int number = block.current;
   Thread& t = block.threads[number];
-  if (options.checked) end_of_thread(block, t);
-  Stack* stack = t.stack;
   t.stack = nullptr;
   t.state = State::kDone;
   --block.live;
   block.idle_yields = 0;
   leave_warp(block, number);
   if (block.barrier.arrived) complete_barrier(block);
-  return stack;
+}
+
+// Runs thread after thread as plain calls until one of them has waited; true if all ended so.
+bool run_unsettled(Worker& w, Block& block, Stack* stack) {
+  while (!block.settled) {
+    if (block.started == block.size) {
+      block.live = 0;
+      return true;
+    }
+    const int number = start_next(block);
+    block.threads[number].stack = stack;
+    set_current(block, number);
+    run_thread(w);
+    if (block.settled) return false;  // this thread has yet to be counted out
+    block.threads[number].stack = nullptr;
+  }
+  return false;
+}
+
+[[noreturn]] void leave_fiber(void* to) {
+  void* dead;
+  musahost_switch(&dead, to);
+  __builtin_unreachable();
 }
 
 // Body of every fiber: runs threads until the next one to run has a stack of its own.
 void run_fiber() {
   Worker& w = *worker;
   Block& block = *w.block;
-  void* dead;
-  while (true) {
-    run_thread(w);
-    Stack* stack = end_thread(block);
-    const int next = pick(block);
-    if (next < 0) {
+  Stack* stack = w.thread->stack;
+  run_thread(w);
+  if (!block.settled) {
+    w.thread->stack = nullptr;
+    if (run_unsettled(w, block, stack)) {
       w.thread = nullptr;
       w.stacks.give(stack);
-      musahost_switch(&dead, w.scheduler);
+      leave_fiber(w.scheduler);
     }
-    Thread& t = block.threads[next];
-    if (t.stack) {
-      w.stacks.give(stack);
-      set_current(block, next);
-      musahost_switch(&dead, t.stack->pointer);
+  }
+  while (true) {
+    end_thread(block);
+    const int next = pick(block);
+    Thread* t = next < 0 ? nullptr : &block.threads[next];
+    if (!t || t->stack) w.stacks.give(stack);
+    if (!t) {
+      w.thread = nullptr;
+      leave_fiber(w.scheduler);
     }
-    t.stack = stack;
     set_current(block, next);
+    if (t->stack) leave_fiber(t->stack->pointer);
+    t->stack = stack;
+    run_thread(w);
   }
 }
 
@@ -171,6 +201,7 @@ std::unique_ptr<Block> start_block(Worker& w, size_t number) {
                   static_cast<unsigned>(at / grid.x / grid.y)};
   block->size = block->live = launch.block_size;
   block->started = block->at_grid_barrier = 0;
+  block->settled = false;
   block->idle_yields = 0;
   if (static_cast<int>(block->threads.size()) < block->size) block->threads.resize(block->size);
   block->ready.clear();
@@ -223,7 +254,6 @@ Outcome run_block(Worker& w, Block& block) {
       if (release_gathered(block)) continue;
       if (block.at_grid_barrier == block.live) return Outcome::kStalled;
       if (release_partial(block)) continue;
-      if (block.at_grid_barrier) return Outcome::kStalled;
       report_deadlock(block);
       return Outcome::kFailed;
     }
@@ -292,7 +322,8 @@ std::unique_ptr<Block> next_block(Worker& w, Waiting& waiting, bool want_new) {
 }
 
 void retire(Worker& w, std::unique_ptr<Block> block) {
-  for (Thread& t : block->threads) {
+  for (int i = 0; block->live && i < block->size; ++i) {
+    Thread& t = block->threads[i];
     if (t.stack) w.stacks.give(t.stack);
     t.stack = nullptr;
     t.state = State::kDone;
@@ -308,13 +339,27 @@ void note_static_shared(Launch& launch, size_t bytes) {
 
 }  // namespace
 
+Block& settled_block() {
+  Block& block = *worker->block;
+  if (block.settled) return block;
+  block.settled = true;
+  for (int i = 0; i < block.started; ++i) {
+    const int number = block.order[i];
+    if (number == block.current) continue;
+    block.threads[number].state = State::kDone;
+    --block.live;
+    leave_warp(block, number);
+  }
+  return block;
+}
+
 void make_ready(Block& block, int thread) {
   block.threads[thread].state = State::kReady;
   block.ready.push_back(thread);
 }
 
 void wait_in(State state, int line) {
-  Block& block = *worker->block;
+  Block& block = settled_block();
   Thread& t = *worker->thread;
   t.state = state;
   t.line = line;
@@ -322,7 +367,7 @@ void wait_in(State state, int line) {
 }
 
 void let_others_run() {
-  Block& block = *worker->block;
+  Block& block = settled_block();
   Thread& t = *worker->thread;
   make_ready(block, block.current);
   if (worker->stalled) {
@@ -344,7 +389,7 @@ void run_blocks(Launch& launch, int worker_number) {
   Worker& w = *worker;
   w.launch = &launch;
   w.random = (options.seed * 0x9e3779b97f4a7c15ull + worker_number * 0xbf58476d1ce4e5b9ull) | 1;
-  for (auto& spare : w.spare_blocks) spare->shared.start_launch();
+  for (const auto& spare : w.spare_blocks) spare->shared.start_launch();
   musahost_current.block_dim = launch.request->block;
   musahost_current.grid_dim = launch.request->grid;
   musahost_current.warp_size = options.warp_size;
@@ -367,6 +412,7 @@ void run_blocks(Launch& launch, int worker_number) {
     }
   }
   for (auto& block : waiting) retire(w, std::move(block));
+  if (options.checked) end_of_launch();
   w.launch = nullptr;
 }
 

@@ -6,11 +6,13 @@
 #pragma once
 #include "state.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 // Runs blocks of the launch on the calling OS thread until none is left or the launch is cancelled.
 void run_blocks(Launch& launch, int worker_number);
 
+// The running block, with every thread that ended counted out. What waits or counts threads asks this.
+Block& settled_block();
 // Suspends the running thread in `state` until it is made ready; others run meanwhile.
 void wait_in(State state, int line);
 // Suspends it, but behind all others that can run.

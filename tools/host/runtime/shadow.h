@@ -1,9 +1,37 @@
-// Shadow memory: who last wrote and read each element of a region.
+// Shadow memory: who last wrote and who read each element of a region.
 #pragma once
 #include "region.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
+// One access: which segment made it, where in the code.
+struct Mark {
+  static constexpr uint32_t kStrong = 0x80000000;  // atomic or, in global memory, volatile
+
+  uint32_t tagged = 0;
+  uint32_t pc = 0;  // low half of the address
+
+  uint32_t segment() const { return tagged & ~kStrong; }
+  bool strong() const { return tagged & kStrong; }
+};
+
+// The last write, the last read, and a read that is ordered neither before nor after that one.
+struct Cell {
+  Mark write, read, other_read;
+};
+
+// Cells of 4, 2 or 1 bytes of a region: as fine as its finest access.
+struct Shadow {
+  Cell* cells;
+  size_t count;
+  uintptr_t origin;  // address of the first cell's first byte
+  int shift;         // logarithm of the bytes in a cell
+  uint32_t generation;
+};
+
+// The region's shadow, with cells no larger than the access and its alignment ask. Null where there is
+// no memory for it.
+Shadow* shadow_for(Region& region, uintptr_t address, size_t bytes);
 void drop_shadow(Region& region);
 
 }  // namespace musahost

@@ -8,7 +8,7 @@
 #include "shadow.h"
 #include "state.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 constexpr int kPoison = 0xff;  // a NaN in every float format, -1 in integers

@@ -6,7 +6,7 @@
 
 #include "region.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 constexpr size_t kStaticSharedLimit = 48 << 10;
 constexpr size_t kSharedLimit = 227 << 10;  // of one block on sm_90

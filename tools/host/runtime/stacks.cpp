@@ -5,7 +5,7 @@
 
 #include "context.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 // Tops are spread over cache sets: equal offsets in all stacks would share a few of them.

@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 constexpr size_t kStackBytes = 256 << 10;
 constexpr size_t kGuardBytes = 16 << 10;

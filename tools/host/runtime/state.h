@@ -9,7 +9,7 @@
 #include "shared.h"
 #include "stacks.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 using Mask = musahost_mask;
 
@@ -21,10 +21,20 @@ struct Options {
   int threads = 0;  // 0: one for each core
   bool checked = false;
   int warp_size = 32;
+  int warp_shift = 5;  // its logarithm
 };
 extern Options options;
 
 enum class State : uint8_t { kReady, kBarrier, kWarp, kGather, kGrid, kDone };
+
+// What the checker knows of a thread. Accesses between two synchronisations make one segment.
+struct Watch {
+  uint32_t segment = 0;  // 0: none yet since the last synchronisation
+  uint32_t warp_clock = 0;
+  uint32_t fence_segment = 0;  // the segment that its last __threadfence() ended
+  uint32_t lock = 0;           // a hash of the address of its last atomic operation
+  bool has_plain = false;      // plain accesses in this segment
+};
 
 // One CUDA thread of a running block.
 struct Thread {
@@ -34,15 +44,8 @@ struct Thread {
   int line;         // of the operation that it waits in
   Mask mask;        // lanes that the awaited warp operation names, or that gathered
   const void* key;  // where lanes gather for __activemask()
-  struct Rendezvous* result;  // the slots that it is about to read
-
-  // The checker's: accesses between two synchronisations make one segment (see segments.h).
-  uint32_t segment;
-  uint32_t warp_clock;
-  uintptr_t lock;          // address of the last atomic operation
-  uint32_t release_epoch;  // first epoch whose fences it has not yet published
-  bool fenced;             // since it last published
-  bool segment_has_plain;
+  struct Rendezvous* result;  // whose slots it is about to read
+  Watch watch;
 };
 
 // A meeting of the lanes that one mask names. Slots are double-buffered: a fast lane may write for
@@ -78,6 +81,7 @@ struct Block {
   int size = 0;
   int started = 0;
   int live = 0;
+  bool settled = false;  // false while no thread ever waited: those that ended are not yet counted out
   int current = -1;
   int at_grid_barrier = 0;
   unsigned idle_yields = 0;  // since a thread last got on
@@ -91,11 +95,12 @@ struct Block {
   SharedMemory shared;
 
   // The checker's.
-  uint32_t serial = 0;
+  uint32_t serial = 0;               // counts blocks
   uint32_t epoch = 0;                // counts barriers
   uint32_t first_segment = 0;        // of this block
   uint32_t epoch_first_segment = 0;  // since the last barrier
-  uint32_t fence_epoch = 0;          // 1 + epoch of the last fence, 0 for none
+  uint32_t fenced_before = 0;        // 1 + the last earlier epoch with a fence, 0 for none
+  bool fence_in_epoch = false;
 };
 
 struct Launch {
@@ -109,7 +114,7 @@ struct Launch {
   std::atomic<bool> cancelled{false};
   std::atomic<size_t> static_shared{0};
   uint64_t read_bytes = 0, written_bytes = 0;  // checked mode, one worker
-  uint32_t first_segment = 0;                  // older accesses are ordered before this launch
+  uint32_t first_segment = 0;  // accesses of older ones are ordered before all that follow
 };
 
 enum class Fault { kNone, kMemory, kStack, kDivision, kInstruction, kOutOfMemory, kReported };
@@ -145,6 +150,6 @@ inline uint64_t next_random(uint64_t& state) {
 
 inline Mask lane_bit(unsigned lane) { return Mask{1} << lane; }
 inline unsigned lane_of(int thread) { return thread & (options.warp_size - 1); }
-inline int warp_of(int thread) { return thread / options.warp_size; }
+inline int warp_of(int thread) { return thread >> options.warp_shift; }
 
 }  // namespace musahost

@@ -7,7 +7,7 @@
 #include "report.h"
 #include "scheduler.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 constexpr size_t kSlotBytes = 16;
@@ -185,7 +185,7 @@ using namespace musahost;
 
 const char* musahost_warp_exchange(Mask mask, const void* value, unsigned bytes, int line,
                                    Mask* arrived) {
-  Block& block = *worker->block;
+  Block& block = settled_block();
   Thread& t = *worker->thread;
   const int number = warp_of(block.current);
   const unsigned lane = lane_of(block.current);

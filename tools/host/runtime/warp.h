@@ -2,7 +2,7 @@
 #pragma once
 #include "state.h"
 
-namespace musahost {
+namespace musahost __attribute__((visibility("hidden"))) {
 
 void start_warps(Block& block);
 // The thread will take part in no more meetings.
