@@ -223,8 +223,9 @@ def _supervise(
 def _open_and_retry(retry: Callable[[str], object], path: str, _: object) -> None:
     """A folder that was closed on purpose is opened, so that it can be removed."""
     with suppress(OSError):
-        for folder in (str(Path(path).parent), path):
-            Path(folder).chmod(0o700)
+        for folder in (Path(path).parent, Path(path)):
+            if folder.is_dir() and not folder.is_symlink():
+                folder.chmod(0o700)
         shutil.rmtree(path) if retry in (os.scandir, os.open, os.lstat) else retry(path)
 
 

@@ -1,6 +1,6 @@
 """What a jailed process may see, and the private root that shows only that."""
 
-import importlib.util
+import functools
 import os
 import site
 import sys
@@ -49,32 +49,32 @@ class View:
 
 def visible_paths(extra: Iterable[str] = ()) -> tuple[str, ...]:
     """What every jail may read: the system, this Python with its packages, and `extra`."""
+    return tuple(dict.fromkeys((*_always_visible(), *(_absolute(p) for p in extra if p))))
+
+
+@functools.cache
+def _always_visible() -> tuple[str, ...]:
     system = (*_SYSTEM, *_SYSTEM_EXTRA, *(f"/etc/{name}" for name in _ETC))
     paths = [p for p in system if Path(p).exists()]
     paths += [sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix]
     paths += [p for p in sys.path if Path(p).name in ("site-packages", "dist-packages")]
-    paths += [str(Path(__file__).parent)]
-    for name in ("musaagent", *_imported_roots()):
-        spec = importlib.util.find_spec(name)
-        paths += list((spec.submodule_search_locations if spec else None) or ())
-    return tuple(dict.fromkeys(_absolute(p) for p in (*paths, *extra) if p))
+    paths += [str(Path(__file__).parent), *_packages_elsewhere()]
+    return tuple(dict.fromkeys(_absolute(p) for p in paths))
 
 
 def _absolute(path: str) -> str:
     return os.path.normpath(Path(path).absolute())
 
 
-def _imported_roots() -> list[str]:
-    """Packages that are loaded from somewhere else than the usual folders (a develop install)."""
+def _packages_elsewhere() -> list[str]:
+    """Imported packages that lie outside the usual folders, as a develop install does."""
     usual = (sys.prefix, sys.base_prefix, *site.getsitepackages())
-    roots = []
+    places = []
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__path__", None)
-        if "." in name or not isinstance(path, list) or not path:
-            continue
-        if not str(path[0]).startswith(usual):
-            roots.append(name)
-    return roots
+        if "." not in name and isinstance(path, list) and path:
+            places += [str(p) for p in path if not str(p).startswith(usual)]
+    return places
 
 
 def build_root(view: View, owner: tuple[int, int]) -> None:

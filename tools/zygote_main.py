@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
-from musaagent.tools import jail, syscalls
+from musaagent.tools import jail, mounts, syscalls
 from musaagent.tools.jail import JailSpec
 from musaagent.tools.process_tree import children, kill_descendants, usage
 from musaagent.tools.wire import Channel
@@ -245,6 +245,7 @@ def main() -> None:
     syscalls.prctl(syscalls.PR_SET_CHILD_SUBREAPER, 1)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    mounts.visible_paths()  # found once, for all workers
     gc.collect()
     gc.freeze()
     own = usage(os.getpid())
