@@ -8,7 +8,7 @@ from pathlib import Path
 from musaagent.tools.host import commands
 from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
 from musaagent.tools.host.commands import Mode
-from musaagent.tools.host.job import Job, Runner
+from musaagent.tools.host.job import Job, Runner, default_runner
 from musaagent.tools.host.parts import HERE, Progress, SharedParts
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.host.toolchain import find_torch
@@ -56,8 +56,9 @@ class HostBuilder:
         with self.cache.lock(key):
             if found := self._cached(key):
                 return found
+            runner = self._run_command or default_runner()
             with self.cache.fresh() as folder:
-                job = Job(self.parts, sources, mode, self._runner, folder)
+                job = Job(self.parts, sources, mode, runner, folder)
                 build, keep = job.run(timeout_s)
                 if not keep:
                     return build
@@ -65,14 +66,6 @@ class HostBuilder:
                 text = build.model_dump_json()
                 (folder / _RECORD).write_text(text, encoding="utf-8")
                 return _located(build, self.cache.publish(folder, _KIND, key))
-
-    @property
-    def _runner(self) -> Runner:
-        if self._run_command is not None:
-            return self._run_command
-        from musaagent.tools.sandbox import run_jailed
-
-        return run_jailed
 
     @cached_property
     def _own_code(self) -> str:

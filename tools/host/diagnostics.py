@@ -43,7 +43,7 @@ _KILLED = re.compile(
 
 # Our own names in messages, and what a candidate's author calls the same thing.
 _OWN_NAMES = (
-    (re.compile(r"musahost::Config musahost::config\([^)]*\)|musahost::config"), "<<<...>>>"),
+    (re.compile(r"(?:musahost::Config )?musahost::config(?:\([^)]*\))?"), "<<<...>>>"),
     (re.compile(r"void musahost::launch\(.*?\)(?= \[with|'|$)|musahost::launch"), "kernel launch"),
     (re.compile(r"musahost_dynamic_|musahost_type_|musahost_key_"), ""),
     (re.compile(r"musahost_p\d*(?:\.\.\.)?(?:#\d+)?"), "argument"),

@@ -36,6 +36,8 @@ class Finished(Protocol):
     @property
     def returncode(self) -> int: ...
     @property
+    def stdout(self) -> str: ...
+    @property
     def stderr(self) -> str: ...
     @property
     def timed_out(self) -> bool: ...
@@ -56,6 +58,13 @@ class Runner(Protocol):
         read_only: Sequence[Path],
         env: dict[str, str],
     ) -> Finished: ...
+
+
+def default_runner() -> Runner:
+    """The sandbox's; imported late, since probing for a jail takes a moment."""
+    from musaagent.tools.sandbox import run_jailed
+
+    return run_jailed
 
 
 @dataclass(frozen=True)

@@ -85,6 +85,7 @@ class _Outliner:
         self.state = _State()
         self.saved: list[_State] = []
         self.dead = inactive_lines(tokens)
+        self.closers = pair_brackets(tokens, self.dead)
         self.directives = {d.start: d for d in directives(tokens)}
 
     def run(self) -> Outline:
@@ -130,15 +131,14 @@ class _Outliner:
         if token.text == "{":
             return self.brace(state.start, index)
         if token.text in ("(", "["):
-            close = match_forward(self.tokens, index)
-            return index + 1 if close is None else close + 1
+            return self.closers.get(index, index) + 1
         return index + 1
 
     def brace(self, start: int, index: int) -> int:
         head = self.significant(start, index)
         words = {self.tokens[i].text for i in head}
         parameters = self.parameters(start, index)
-        close = self.closing(index)
+        close = self.closers.get(index, len(self.tokens) - 1)
         if "namespace" in words or (
             len(head) == 2 and self.tokens[head[0]].text == "extern" and not parameters
         ):
@@ -162,10 +162,6 @@ class _Outliner:
             self.state.start = None
         return close + 1
 
-    def closing(self, index: int) -> int:
-        close = match_forward(self.tokens, index)
-        return len(self.tokens) - 1 if close is None else close
-
     def significant(self, start: int, end: int) -> list[int]:
         """Tokens of a statement that are outside its parentheses, preprocessor lines left out."""
         found: list[int] = []
@@ -175,8 +171,8 @@ class _Outliner:
             if not token.blank and not token.directive:
                 found.append(index)
                 if token.text in ("(", "["):
-                    close = match_forward(self.tokens, index)
-                    index = close if close is not None and close < end else index
+                    close = self.closers.get(index, end)
+                    index = close if close < end else index
             index += 1
         return found
 
@@ -205,7 +201,7 @@ class _Outliner:
             if self.tokens[index].text != "(":
                 continue
             before = self.tokens[previous(self.tokens, index)]
-            close = match_forward(self.tokens, index)
+            close = self.closers.get(index)
             if before.kind is Kind.WORD and before.text not in _NOT_A_NAME and close is not None:
                 found = (index, close)
         return found
@@ -220,6 +216,8 @@ class _Outliner:
                 self.others.append((start, index))
             return
         words = frozenset(self.tokens[i].text for i in head if i < parameters[0])
+        if close is None and len(words) == 1:
+            return  # a macro's call, or a statement outside any function
         self.functions.append(
             Function(
                 name=self.tokens[previous(self.tokens, parameters[0])].text,
@@ -230,6 +228,37 @@ class _Outliner:
                 global_scope=not any(self.state.scopes),
             )
         )
+
+
+def pair_brackets(tokens: Sequence[Token], dead: Sequence[tuple[int, int]] = ()) -> dict[int, int]:
+    """Closing bracket of every opening one in ordinary text, whichever arms of #if are taken.
+
+    Where both arms open a bracket that is closed after them, both openers get that closer.
+    """
+    pairs: dict[int, int] = {}
+    stack: list[set[int]] = []
+    saved: list[tuple[list[set[int]], list[list[set[int]]]]] = []  # at the #if; at each arm's end
+    names = {d.start: d.name for d in directives(tokens)}
+    for index, token in enumerate(tokens):
+        name = names.get(index)
+        if name in ("if", "ifdef", "ifndef"):
+            saved.append(([set(s) for s in stack], []))
+        elif name in ("else", "elif") and saved:
+            saved[-1][1].append(stack)
+            stack = [set(s) for s in saved[-1][0]]
+        elif name == "endif" and saved:
+            for arm in saved.pop()[1]:
+                if len(arm) == len(stack):
+                    stack = [a | b for a, b in zip(arm, stack, strict=True)]
+        if token.directive or token.kind is not Kind.PUNCTUATION:
+            continue
+        if any(start <= token.line <= end for start, end in dead):
+            continue
+        if token.text in OPENERS:
+            stack.append({index})
+        elif token.text in CLOSERS and stack:
+            pairs |= dict.fromkeys(stack.pop(), index)
+    return pairs
 
 
 def split_top_level(

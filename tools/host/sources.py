@@ -25,6 +25,7 @@ FUNCTIONS_LABEL = "functions"
 _CPP_SUFFIXES = (".cpp", ".cc", ".cxx", ".c")
 _CUDA_SUFFIXES = (".cu", ".mu")
 MODULE_MACRO = "PYBIND11_MODULE"
+CUDA_PRELUDE = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
 _PYBIND_HEADERS = (
     "torch/extension.h",
     "torch/python.h",
@@ -169,9 +170,8 @@ def units(sources: SourceSet, parts: Sequence[Piece], level: Level, *, merged: b
     functions = None if drop_functions else sources.functions
     implicit = sources.implicit_headers
     first = "#include <torch/extension.h>\n" if implicit else ""
-    second = "#include <torch/types.h>\n#include <cuda.h>\n#include <cuda_runtime.h>\n"
     main = first + _join(cpp, level) + _module(functions, level)
-    device = (second if implicit else "") + _join(cuda, level)
+    device = (CUDA_PRELUDE if implicit else "") + _join(cuda, level)
     head = _prelude(sources.name, level)
     if not cuda:
         return [Unit("main.cpp", head + main, "cpp")]
