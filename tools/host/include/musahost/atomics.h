@@ -19,16 +19,17 @@ struct Word<8> {
   using type = uint64_t;
 };
 
+// Tells the checker of an access. Always inlined, as the report's line is that of the caller.
 MUSAHOST_INLINE void note_atomic(void* address, size_t bytes) {
   if constexpr (MUSAHOST_CHECKED != 0) musahost_atomic_access(address, bytes);
 }
 
-// Replaces *address by change(*address) and returns the old value. Not watched as a plain access:
-// note_atomic tells the checker what it is.
+// The functions below are not watched: their accesses are atomic, and note_atomic has told of them.
+
+// Replaces *address by change(*address) and returns the old value.
 template <class T, class Change>
 MUSAHOST_UNWATCHED T read_modify_write(T* address, Change change) {
   using W = typename Word<sizeof(T)>::type;
-  note_atomic(address, sizeof(T));
   W* const word = reinterpret_cast<W*>(address);
   W seen = __atomic_load_n(word, __ATOMIC_RELAXED);
   while (true) {
@@ -49,7 +50,6 @@ MUSAHOST_INLINE void yield_if(bool spinning) {
 template <class T>
 MUSAHOST_UNWATCHED T atomic_add(T* address, T value) {
   if constexpr (T(0.5f) == T(0)) {  // an integer
-    note_atomic(address, sizeof(T));
     const T old = __atomic_fetch_add(address, value, __ATOMIC_SEQ_CST);
     yield_if(value == 0);
     return old;
@@ -60,7 +60,6 @@ MUSAHOST_UNWATCHED T atomic_add(T* address, T value) {
 template <class T>
 MUSAHOST_UNWATCHED T atomic_exchange(T* address, T value) {
   using W = typename Word<sizeof(T)>::type;
-  note_atomic(address, sizeof(T));
   const W wanted = __builtin_bit_cast(W, value);
   const W old = __atomic_exchange_n(reinterpret_cast<W*>(address), wanted, __ATOMIC_SEQ_CST);
   yield_if(old == wanted);
@@ -69,7 +68,6 @@ MUSAHOST_UNWATCHED T atomic_exchange(T* address, T value) {
 template <class T>
 MUSAHOST_UNWATCHED T atomic_compare_and_swap(T* address, T compare, T value) {
   using W = typename Word<sizeof(T)>::type;
-  note_atomic(address, sizeof(T));
   W seen = __builtin_bit_cast(W, compare);
   const bool swapped = __atomic_compare_exchange_n(
       reinterpret_cast<W*>(address), &seen, __builtin_bit_cast(W, value), false,
@@ -81,10 +79,13 @@ MUSAHOST_UNWATCHED T atomic_compare_and_swap(T* address, T compare, T value) {
 }  // namespace musahost
 
 // Each with its _block and _system form; the host's atomics are atomic for all.
-#define MUSAHOST_ATOMIC(T, name, call)                                              \
-  static inline T name(T* address, T value) { return call; }                        \
-  static inline T name##_block(T* address, T value) { return name(address, value); } \
-  static inline T name##_system(T* address, T value) { return name(address, value); }
+#define MUSAHOST_ATOMIC(T, name, call)                                                 \
+  MUSAHOST_INLINE T name(T* address, T value) {                                        \
+    ::musahost::note_atomic(address, sizeof(T));                                       \
+    return call;                                                                       \
+  }                                                                                    \
+  MUSAHOST_INLINE T name##_block(T* address, T value) { return name(address, value); } \
+  MUSAHOST_INLINE T name##_system(T* address, T value) { return name(address, value); }
 
 #define MUSAHOST_ATOMIC_RMW(T, name, expression) \
   MUSAHOST_ATOMIC(T, name, ::musahost::read_modify_write(address, [value](T old) -> T { return expression; }))
@@ -122,15 +123,16 @@ MUSAHOST_ATOMIC_BITS(int)
 MUSAHOST_ATOMIC_BITS(unsigned)
 MUSAHOST_ATOMIC_BITS(unsigned long long)
 
-#define MUSAHOST_ATOMIC_CAS(T)                                             \
-  static inline T atomicCAS(T* address, T compare, T value) {              \
+#define MUSAHOST_ATOMIC_CAS(T)                                              \
+  MUSAHOST_INLINE T atomicCAS(T* address, T compare, T value) {             \
+    ::musahost::note_atomic(address, sizeof(T));                            \
     return ::musahost::atomic_compare_and_swap<T>(address, compare, value); \
-  }                                                                        \
-  static inline T atomicCAS_block(T* address, T compare, T value) {        \
-    return atomicCAS(address, compare, value);                             \
-  }                                                                        \
-  static inline T atomicCAS_system(T* address, T compare, T value) {       \
-    return atomicCAS(address, compare, value);                             \
+  }                                                                         \
+  MUSAHOST_INLINE T atomicCAS_block(T* address, T compare, T value) {       \
+    return atomicCAS(address, compare, value);                              \
+  }                                                                         \
+  MUSAHOST_INLINE T atomicCAS_system(T* address, T compare, T value) {      \
+    return atomicCAS(address, compare, value);                              \
   }
 MUSAHOST_ATOMIC_CAS(int)
 MUSAHOST_ATOMIC_CAS(unsigned)

@@ -108,7 +108,7 @@ class BlockReduce {
 
   // The result is thread 0's; CUB leaves it undefined elsewhere.
   template <class Op>
-  T Reduce(T value, Op op, int valid = threads, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER T Reduce(T value, Op op, int valid = threads, Line line = {__builtin_LINE()}) {
     const int rank = details::thread_rank();
     storage_.values[rank] = value;
     musahost_barrier(line.number);
@@ -117,14 +117,14 @@ class BlockReduce {
     return value;
   }
   template <class Op, int items>
-  T Reduce(T (&values)[items], Op op, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER T Reduce(T (&values)[items], Op op, Line line = {__builtin_LINE()}) {
     return Reduce(details::fold(values, op), op, threads, line);
   }
-  T Sum(T value, int valid = threads, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER T Sum(T value, int valid = threads, Line line = {__builtin_LINE()}) {
     return Reduce(value, cub::Sum(), valid, line);
   }
   template <int items>
-  T Sum(T (&values)[items], Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER T Sum(T (&values)[items], Line line = {__builtin_LINE()}) {
     return Reduce(values, cub::Sum(), line);
   }
 
@@ -145,7 +145,7 @@ class BlockScan {
 
   // Sums of the values before the caller's (`before`), and of all.
   template <class Op>
-  void Scan(T value, Op op, bool& any, T& before, T& all, Line line) {
+  MUSAHOST_INLINE_MEMBER void Scan(T value, Op op, bool& any, T& before, T& all, Line line) {
     const int rank = details::thread_rank();
     storage_.values[rank] = value;
     musahost_barrier(line.number);
@@ -160,58 +160,58 @@ class BlockScan {
   }
 
   template <class Op>
-  void InclusiveScan(T value, T& out, Op op, T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveScan(T value, T& out, Op op, T& all, Line line = {__builtin_LINE()}) {
     bool any;
     T before;
     Scan(value, op, any, before, all, line);
     out = any ? op(before, value) : value;
   }
   template <class Op>
-  void InclusiveScan(T value, T& out, Op op, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveScan(T value, T& out, Op op, Line line = {__builtin_LINE()}) {
     T all;
     InclusiveScan(value, out, op, all, line);
   }
   template <class Op>
-  void ExclusiveScan(T value, T& out, T initial, Op op, T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveScan(T value, T& out, T initial, Op op, T& all, Line line = {__builtin_LINE()}) {
     bool any;
     T before;
     Scan(value, op, any, before, all, line);
     out = any ? op(initial, before) : initial;
   }
   template <class Op>
-  void ExclusiveScan(T value, T& out, T initial, Op op, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveScan(T value, T& out, T initial, Op op, Line line = {__builtin_LINE()}) {
     T all;
     ExclusiveScan(value, out, initial, op, all, line);
   }
-  void InclusiveSum(T value, T& out, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveSum(T value, T& out, Line line = {__builtin_LINE()}) {
     InclusiveScan(value, out, cub::Sum(), line);
   }
-  void InclusiveSum(T value, T& out, T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveSum(T value, T& out, T& all, Line line = {__builtin_LINE()}) {
     InclusiveScan(value, out, cub::Sum(), all, line);
   }
-  void ExclusiveSum(T value, T& out, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveSum(T value, T& out, Line line = {__builtin_LINE()}) {
     ExclusiveScan(value, out, T(), cub::Sum(), line);
   }
-  void ExclusiveSum(T value, T& out, T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveSum(T value, T& out, T& all, Line line = {__builtin_LINE()}) {
     ExclusiveScan(value, out, T(), cub::Sum(), all, line);
   }
   // `prefix` is called by one thread with the block's total; its answer goes before all values.
   template <class Prefix>
     requires requires(Prefix p, T t) { p(t); }
-  void ExclusiveSum(T value, T& out, Prefix& prefix, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveSum(T value, T& out, Prefix& prefix, Line line = {__builtin_LINE()}) {
     T all;
     ExclusiveScan(value, out, T(), cub::Sum(), all, line);
     out = carry(prefix, all, line) + out;
   }
   template <class Prefix>
     requires requires(Prefix p, T t) { p(t); }
-  void InclusiveSum(T value, T& out, Prefix& prefix, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveSum(T value, T& out, Prefix& prefix, Line line = {__builtin_LINE()}) {
     T all;
     InclusiveScan(value, out, cub::Sum(), all, line);
     out = carry(prefix, all, line) + out;
   }
   template <int items, class Op>
-  void InclusiveScan(T (&in)[items], T (&out)[items], Op op, T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveScan(T (&in)[items], T (&out)[items], Op op, T& all, Line line = {__builtin_LINE()}) {
     bool any;
     T before;
     Scan(details::fold(in, op), op, any, before, all, line);
@@ -222,20 +222,20 @@ class BlockScan {
     }
   }
   template <int items, class Op>
-  void InclusiveScan(T (&in)[items], T (&out)[items], Op op, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveScan(T (&in)[items], T (&out)[items], Op op, Line line = {__builtin_LINE()}) {
     T all;
     InclusiveScan(in, out, op, all, line);
   }
   template <int items>
-  void InclusiveSum(T (&in)[items], T (&out)[items], Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveSum(T (&in)[items], T (&out)[items], Line line = {__builtin_LINE()}) {
     InclusiveScan(in, out, cub::Sum(), line);
   }
   template <int items>
-  void InclusiveSum(T (&in)[items], T (&out)[items], T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void InclusiveSum(T (&in)[items], T (&out)[items], T& all, Line line = {__builtin_LINE()}) {
     InclusiveScan(in, out, cub::Sum(), all, line);
   }
   template <int items>
-  void ExclusiveSum(T (&in)[items], T (&out)[items], T& all, Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveSum(T (&in)[items], T (&out)[items], T& all, Line line = {__builtin_LINE()}) {
     bool any;
     T before;
     Scan(details::fold(in), cub::Sum(), any, before, all, line);
@@ -247,14 +247,14 @@ class BlockScan {
     }
   }
   template <int items>
-  void ExclusiveSum(T (&in)[items], T (&out)[items], Line line = {__builtin_LINE()}) {
+  MUSAHOST_INLINE_MEMBER void ExclusiveSum(T (&in)[items], T (&out)[items], Line line = {__builtin_LINE()}) {
     T all;
     ExclusiveSum(in, out, all, line);
   }
 
  private:
   template <class Prefix>
-  T carry(Prefix& prefix, T all, Line line) {
+  MUSAHOST_INLINE_MEMBER T carry(Prefix& prefix, T all, Line line) {
     if (details::thread_rank() == 0) storage_.prefix = prefix(all);
     musahost_barrier(line.number);
     return storage_.prefix;
@@ -271,17 +271,17 @@ class BlockLoad {
   BlockLoad() = default;
   explicit BlockLoad(TempStorage&) {}
   template <class Iterator>
-  void Load(Iterator from, T (&to)[items]) {
+  MUSAHOST_INLINE_MEMBER void Load(Iterator from, T (&to)[items]) {
     for (int i = 0; i < items; ++i) to[i] = from[at(i)];
   }
   template <class Iterator>
-  void Load(Iterator from, T (&to)[items], int valid) {
+  MUSAHOST_INLINE_MEMBER void Load(Iterator from, T (&to)[items], int valid) {
     for (int i = 0; i < items; ++i) {
       if (at(i) < valid) to[i] = from[at(i)];
     }
   }
   template <class Iterator, class Default>
-  void Load(Iterator from, T (&to)[items], int valid, Default other) {
+  MUSAHOST_INLINE_MEMBER void Load(Iterator from, T (&to)[items], int valid, Default other) {
     for (int i = 0; i < items; ++i) to[i] = at(i) < valid ? static_cast<T>(from[at(i)]) : T(other);
   }
 
@@ -299,7 +299,7 @@ class BlockStore {
   BlockStore() = default;
   explicit BlockStore(TempStorage&) {}
   template <class Iterator>
-  void Store(Iterator to, T (&from)[items], int valid = 2147483647) {
+  MUSAHOST_INLINE_MEMBER void Store(Iterator to, T (&from)[items], int valid = 2147483647) {
     const int rank = details::thread_rank();
     for (int i = 0; i < items; ++i) {
       const int at = algorithm == BLOCK_STORE_STRIPED ? rank + i * x * y * z : rank * items + i;

@@ -10,6 +10,8 @@
 
 #define MUSAHOST 1
 #define MUSAHOST_INLINE static inline __attribute__((always_inline))
+// For what touches the caller's memory: once it is inlined, a report's line is the caller's.
+#define MUSAHOST_INLINE_MEMBER inline __attribute__((always_inline))
 // C names that newer C libraries also declare: the same linkage and exception promise as theirs.
 #define MUSAHOST_C_INLINE extern "C" inline __attribute__((always_inline))
 

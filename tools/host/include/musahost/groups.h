@@ -290,7 +290,7 @@ T exclusive_scan(const Group& group, T value, Operation operation = {}, int line
 
 // ---- asynchronous copies, done at once: each thread moves its share
 template <class Group>
-void memcpy_async(const Group& group, void* to, const void* from, size_t bytes) {
+MUSAHOST_INLINE void memcpy_async(const Group& group, void* to, const void* from, size_t bytes) {
   const size_t stride = group.num_threads();
   for (size_t i = group.thread_rank(); i < bytes / 4; i += stride) {
     static_cast<uint32_t*>(to)[i] = static_cast<const uint32_t*>(from)[i];

@@ -4,15 +4,20 @@
 #include "groups.h"
 
 // ---- cuda_pipeline.h
-static inline void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes,
+MUSAHOST_INLINE void __pipeline_memcpy_async(void* shared, const void* global, size_t bytes,
                                            size_t zero_fill = 0) {
-  const auto move = [&](auto unit) {
-    using Unit = decltype(unit);
-    *static_cast<Unit*>(shared) = *static_cast<const Unit*>(global);
-  };
-  if (zero_fill == 0 && bytes == 4) return move(uint32_t());
-  if (zero_fill == 0 && bytes == 8) return move(uint64_t());
-  if (zero_fill == 0 && bytes == 16) return move(uint4());
+  if (zero_fill == 0 && bytes == 4) {
+    *static_cast<uint32_t*>(shared) = *static_cast<const uint32_t*>(global);
+    return;
+  }
+  if (zero_fill == 0 && bytes == 8) {
+    *static_cast<uint64_t*>(shared) = *static_cast<const uint64_t*>(global);
+    return;
+  }
+  if (zero_fill == 0 && bytes == 16) {
+    *static_cast<uint4*>(shared) = *static_cast<const uint4*>(global);
+    return;
+  }
   for (size_t i = 0; i < bytes; ++i) {
     static_cast<char*>(shared)[i] =
         i < bytes - zero_fill ? static_cast<const char*>(global)[i] : char(0);
@@ -66,11 +71,11 @@ template <unsigned stages, thread_scope scope>
 void pipeline_consumer_wait_prior(pipeline<scope>&) {}
 
 template <class Size, thread_scope scope>
-void memcpy_async(void* to, const void* from, Size bytes, pipeline<scope>&) {
+MUSAHOST_INLINE void memcpy_async(void* to, const void* from, Size bytes, pipeline<scope>&) {
   __pipeline_memcpy_async(to, from, static_cast<size_t>(bytes));
 }
 template <class Group, class Size, thread_scope scope>
-void memcpy_async(const Group& group, void* to, const void* from, Size bytes, pipeline<scope>&) {
+MUSAHOST_INLINE void memcpy_async(const Group& group, void* to, const void* from, Size bytes, pipeline<scope>&) {
   cooperative_groups::memcpy_async(group, to, from, static_cast<size_t>(bytes));
 }
 
@@ -88,11 +93,11 @@ class barrier {
 template <thread_scope scope>
 void init(barrier<scope>*, ptrdiff_t) {}
 template <class Size, thread_scope scope>
-void memcpy_async(void* to, const void* from, Size bytes, barrier<scope>&) {
+MUSAHOST_INLINE void memcpy_async(void* to, const void* from, Size bytes, barrier<scope>&) {
   __pipeline_memcpy_async(to, from, static_cast<size_t>(bytes));
 }
 template <class Group, class Size, thread_scope scope>
-void memcpy_async(const Group& group, void* to, const void* from, Size bytes, barrier<scope>&) {
+MUSAHOST_INLINE void memcpy_async(const Group& group, void* to, const void* from, Size bytes, barrier<scope>&) {
   cooperative_groups::memcpy_async(group, to, from, static_cast<size_t>(bytes));
 }
 

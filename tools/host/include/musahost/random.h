@@ -6,14 +6,36 @@
 
 namespace musahost {
 
+// In (0, 1].
+MUSAHOST_INLINE float uniform_of(unsigned word) {
+  return static_cast<float>(word) * 0x1p-32f + 0x1p-33f;
+}
+MUSAHOST_INLINE double uniform_double_of(unsigned low, unsigned high) {
+  const unsigned long long word = static_cast<unsigned long long>(low) ^
+                                  (static_cast<unsigned long long>(high) << 21);
+  return static_cast<double>(word) * 0x1p-53 + 0x1p-54;
+}
+inline float2 box_muller(unsigned a, unsigned b) {
+  const float u = uniform_of(a);
+  const float angle = static_cast<float>(b) * (0x1p-32f * 6.2831855f) + 0x1p-33f * 6.2831855f;
+  const float radius = sqrtf(-2.0f * logf(u));
+  return make_float2(radius * sinf(angle), radius * cosf(angle));
+}
+inline double2 box_muller_double(uint4 words) {
+  const double u = uniform_double_of(words.x, words.y);
+  const double angle = uniform_double_of(words.z, words.w) * 2.0;
+  const double radius = sqrt(-2.0 * log(u));
+  return make_double2(radius * sine_pi(angle), radius * cosine_pi(angle));
+}
+
 struct Philox {
   uint4 counter, output;
   uint2 key;
-  int used;           // words of `output` already given out
-  int normals_left;   // halves of a Box-Muller pair still to give out
+  int used;  // words of `output` already given out
+  // The second of a Box-Muller pair, where it is still to be given out.
+  int normals_left, normals_left_double;
   float spare_normal;
   double spare_normal_double;
-  int normals_left_double;
 
   static uint4 generate(uint4 c, uint2 k) {
     for (int round = 0; round < 10; ++round) {
@@ -65,28 +87,58 @@ struct Philox {
     const unsigned a = next(), b = next(), c = next(), d = next();
     return make_uint4(a, b, c, d);
   }
+
+  float uniform() { return uniform_of(next()); }
+  float4 uniform4() {
+    const uint4 w = next4();
+    return make_float4(uniform_of(w.x), uniform_of(w.y), uniform_of(w.z), uniform_of(w.w));
+  }
+  double uniform_double() {
+    const unsigned low = next(), high = next();
+    return uniform_double_of(low, high);
+  }
+  double2 uniform2_double() {
+    const uint4 w = next4();
+    return make_double2(uniform_double_of(w.x, w.y), uniform_double_of(w.z, w.w));
+  }
+  float2 normal2() {
+    const unsigned a = next(), b = next();
+    return box_muller(a, b);
+  }
+  float4 normal4() {
+    const float2 a = normal2(), b = normal2();
+    return make_float4(a.x, a.y, b.x, b.y);
+  }
+  float normal() {
+    if (normals_left) {
+      normals_left = 0;
+      return spare_normal;
+    }
+    const float2 pair = normal2();
+    normals_left = 1;
+    spare_normal = pair.y;
+    return pair.x;
+  }
+  double2 normal2_double() { return box_muller_double(next4()); }
+  double normal_double() {
+    if (normals_left_double) {
+      normals_left_double = 0;
+      return spare_normal_double;
+    }
+    const double2 pair = normal2_double();
+    normals_left_double = 1;
+    spare_normal_double = pair.y;
+    return pair.x;
+  }
 };
 
-// In (0, 1].
-MUSAHOST_INLINE float uniform_of(unsigned word) {
-  return static_cast<float>(word) * 0x1p-32f + 0x1p-33f;
-}
-MUSAHOST_INLINE double uniform_double_of(unsigned low, unsigned high) {
-  const unsigned long long word = static_cast<unsigned long long>(low) ^
-                                  (static_cast<unsigned long long>(high) << 21);
-  return static_cast<double>(word) * 0x1p-53 + 0x1p-54;
-}
-inline float2 box_muller(unsigned a, unsigned b) {
-  const float u = uniform_of(a);
-  const float angle = static_cast<float>(b) * (0x1p-32f * 6.2831855f) + 0x1p-33f * 6.2831855f;
-  const float radius = sqrtf(-2.0f * logf(u));
-  return make_float2(radius * sinf(angle), radius * cosf(angle));
-}
-inline double2 box_muller_double(uint4 words) {
-  const double u = uniform_double_of(words.x, words.y);
-  const double angle = uniform_double_of(words.z, words.w) * 2.0;
-  const double radius = sqrt(-2.0 * log(u));
-  return make_double2(radius * sine_pi(angle), radius * cosine_pi(angle));
+// Works on a copy, so that the accesses to the state are in the caller and reported with its line.
+template <class Operation>
+MUSAHOST_INLINE auto with(Philox* state, Operation operation) {
+  Philox copy = *state;
+  const auto result = operation(copy);
+  *state = copy;
+  return result;
 }
 
 }  // namespace musahost
@@ -101,68 +153,39 @@ using curandStateMRG32k3a_t = curandStateMRG32k3a;
 using curandState = curandStateXORWOW;
 using curandState_t = curandStateXORWOW;
 
-static inline void curand_init(unsigned long long seed, unsigned long long sequence,
-                               unsigned long long offset, ::musahost::Philox* state) {
-  state->start(seed, sequence, offset);
+MUSAHOST_INLINE void curand_init(unsigned long long seed, unsigned long long sequence,
+                                 unsigned long long offset, ::musahost::Philox* state) {
+  ::musahost::Philox fresh;
+  fresh.start(seed, sequence, offset);
+  *state = fresh;
 }
-static inline void skipahead(unsigned long long n, ::musahost::Philox* state) { state->skip(n); }
-static inline void skipahead_sequence(unsigned long long n, ::musahost::Philox* state) {
-  state->skip_sequence(n);
+MUSAHOST_INLINE void skipahead(unsigned long long n, ::musahost::Philox* state) {
+  ::musahost::with(state, [n](::musahost::Philox& s) { return s.skip(n), 0; });
 }
-static inline unsigned curand(::musahost::Philox* state) { return state->next(); }
-static inline uint4 curand4(::musahost::Philox* state) { return state->next4(); }
-
-static inline float curand_uniform(::musahost::Philox* state) {
-  return ::musahost::uniform_of(state->next());
-}
-static inline float4 curand_uniform4(::musahost::Philox* state) {
-  const uint4 w = state->next4();
-  return make_float4(::musahost::uniform_of(w.x), ::musahost::uniform_of(w.y),
-                     ::musahost::uniform_of(w.z), ::musahost::uniform_of(w.w));
-}
-static inline double2 curand_uniform2_double(::musahost::Philox* state) {
-  const uint4 w = state->next4();
-  return make_double2(::musahost::uniform_double_of(w.x, w.y), ::musahost::uniform_double_of(w.z, w.w));
-}
-static inline double curand_uniform_double(::musahost::Philox* state) {
-  const unsigned low = state->next(), high = state->next();
-  return ::musahost::uniform_double_of(low, high);
+MUSAHOST_INLINE void skipahead_sequence(unsigned long long n, ::musahost::Philox* state) {
+  ::musahost::with(state, [n](::musahost::Philox& s) { return s.skip_sequence(n), 0; });
 }
 
-static inline float2 curand_normal2(::musahost::Philox* state) {
-  const unsigned a = state->next(), b = state->next();
-  return ::musahost::box_muller(a, b);
-}
-static inline float4 curand_normal4(::musahost::Philox* state) {
-  const float2 a = curand_normal2(state), b = curand_normal2(state);
-  return make_float4(a.x, a.y, b.x, b.y);
-}
-static inline float curand_normal(::musahost::Philox* state) {
-  if (state->normals_left) {
-    state->normals_left = 0;
-    return state->spare_normal;
+#define MUSAHOST_DRAW(T, name, member)                                                \
+  MUSAHOST_INLINE T name(::musahost::Philox* state) {                                 \
+    return ::musahost::with(state, [](::musahost::Philox& s) { return s.member(); }); \
   }
-  const float2 pair = curand_normal2(state);
-  state->normals_left = 1;
-  state->spare_normal = pair.y;
-  return pair.x;
-}
-static inline double2 curand_normal2_double(::musahost::Philox* state) {
-  return ::musahost::box_muller_double(state->next4());
-}
-static inline double curand_normal_double(::musahost::Philox* state) {
-  if (state->normals_left_double) {
-    state->normals_left_double = 0;
-    return state->spare_normal_double;
-  }
-  const double2 pair = curand_normal2_double(state);
-  state->normals_left_double = 1;
-  state->spare_normal_double = pair.y;
-  return pair.x;
-}
-static inline float curand_log_normal(::musahost::Philox* state, float mean, float deviation) {
+MUSAHOST_DRAW(unsigned, curand, next)
+MUSAHOST_DRAW(uint4, curand4, next4)
+MUSAHOST_DRAW(float, curand_uniform, uniform)
+MUSAHOST_DRAW(float4, curand_uniform4, uniform4)
+MUSAHOST_DRAW(double, curand_uniform_double, uniform_double)
+MUSAHOST_DRAW(double2, curand_uniform2_double, uniform2_double)
+MUSAHOST_DRAW(float, curand_normal, normal)
+MUSAHOST_DRAW(float2, curand_normal2, normal2)
+MUSAHOST_DRAW(float4, curand_normal4, normal4)
+MUSAHOST_DRAW(double, curand_normal_double, normal_double)
+MUSAHOST_DRAW(double2, curand_normal2_double, normal2_double)
+#undef MUSAHOST_DRAW
+MUSAHOST_INLINE float curand_log_normal(::musahost::Philox* state, float mean, float deviation) {
   return expf(mean + deviation * curand_normal(state));
 }
-static inline double curand_log_normal_double(::musahost::Philox* state, double mean, double deviation) {
+MUSAHOST_INLINE double curand_log_normal_double(::musahost::Philox* state, double mean,
+                                                double deviation) {
   return exp(mean + deviation * curand_normal_double(state));
 }
