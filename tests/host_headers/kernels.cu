@@ -387,3 +387,22 @@ ENTRY void run_pipelined(float* in, float* out) {
   cudaMemcpy(i.device, in, 512, cudaMemcpyHostToDevice);
   pipelined<<<1, 32>>>(reinterpret_cast<float4*>(i.device), reinterpret_cast<float4*>(o.device));
 }
+
+// ---- CUB over whole arrays
+ENTRY int run_device_collectives(const float* in, int n, float* out) {
+  Output<float> given(const_cast<float*>(in), n), o(out, 4 + 2 * n);
+  cudaMemcpy(given.device, in, n * sizeof(float), cudaMemcpyHostToDevice);
+  size_t bytes = 0;
+  int failures = cub::DeviceReduce::Sum(nullptr, bytes, given.device, o.device, n) != cudaSuccess;
+  failures += bytes == 0;
+  void* storage;
+  cudaMalloc(&storage, bytes);
+  failures += cub::DeviceReduce::Sum(storage, bytes, given.device, o.device, n) != cudaSuccess;
+  failures += cub::DeviceReduce::Max(storage, bytes, given.device, o.device + 1, n) != cudaSuccess;
+  failures += cub::DeviceReduce::Min(storage, bytes, given.device, o.device + 2, n) != cudaSuccess;
+  failures += cub::DeviceScan::ExclusiveSum(storage, bytes, given.device, o.device + 4, n) != cudaSuccess;
+  failures +=
+      cub::DeviceRadixSort::SortKeys(storage, bytes, given.device, o.device + 4 + n, n) != cudaSuccess;
+  cudaFree(storage);
+  return failures;
+}

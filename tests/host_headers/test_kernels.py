@@ -123,6 +123,15 @@ def test_block_and_warp_collectives(kernels: ctypes.CDLL) -> None:
     assert out[130] == t.sum()
 
 
+def test_device_collectives(kernels: ctypes.CDLL) -> None:
+    given = np.random.default_rng(5).integers(-50, 50, 200).astype(np.float32)
+    out = outputs(4 + 2 * len(given))
+    assert kernels.run_device_collectives(pointer(given), len(given), pointer(out)) == 0
+    assert out[:3].tolist() == [given.sum(), given.max(), given.min()]
+    assert (out[4:204] == np.cumsum(given) - given).all()
+    assert (out[204:] == np.sort(given)).all()
+
+
 def test_philox_gives_the_published_words(kernels: ctypes.CDLL) -> None:
     """Known answers of Random123's philox4x32-10 for counter 0, key 0."""
     words, uniform, normal = outputs(10, np.uint32), outputs(4000), outputs(4000)

@@ -1,0 +1,2 @@
+#pragma once
+#include "../../musahost/device_collectives.h"
