@@ -41,10 +41,10 @@ def _place_pattern(bad: np.ndarray) -> str:
         return "all values are wrong"
     for axis in range(bad.ndim):
         other = tuple(a for a in range(bad.ndim) if a != axis)
-        hit = bad.any(axis=other)
+        hit = np.asarray(bad.any(axis=other))
         if hit.all() or bad.shape[axis] < 2:
             continue
-        full = bad.all(axis=other)
+        full = np.asarray(bad.all(axis=other))
         phrase = _span(hit, axis)
         if phrase:
             return phrase + (" (all of their values)" if (full == hit).all() else "")

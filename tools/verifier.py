@@ -34,7 +34,8 @@ CHECK_TIMEOUT_FACTOR = 3.0
 class Workbench(Protocol):
     """What a target lends the verifier."""
 
-    name: str
+    @property
+    def name(self) -> str: ...
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CandidateSession: ...
 

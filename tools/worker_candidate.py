@@ -284,6 +284,11 @@ def _operator_recorder() -> Any:
             super().__init__()
             self.names: list[str] = []
 
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
+            return False
+
         def __torch_dispatch__(
             self, func: Any, types: Any, args: Any = (), kwargs: Any = None
         ) -> Any:

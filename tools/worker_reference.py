@@ -1,4 +1,4 @@
-"""The jailed process that runs the task's own module: inputs, weights, expected values, the plan."""
+"""The jailed process that runs the task's own module: inputs, weights, expected values, plan."""
 
 from typing import Any
 

@@ -458,7 +458,7 @@ def ones(call: Call, *unused: Any, **also_unused: Any) -> Value:
 
 @lowers("aten.full_like.default", "aten.full.default", "aten.new_full.default")
 def full(call: Call, like: Any, *value: Any, **unused: Any) -> Value:
-    given = unused.get("fill_value", value[-1] if value else None)
+    given: Any = unused.get("fill_value", value[-1] if value else None)
     return filled(call.shape, call.dtype, given)
 
 

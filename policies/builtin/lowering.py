@@ -9,7 +9,7 @@ layouts as None. Give it ATen's defaults: trailing arguments are left out of a t
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from musaagent.policies.builtin.ir import Leaf, Value
 from musaagent.policies.builtin.sizes import Refusal, Shape, Symbols
@@ -21,10 +21,13 @@ Lowered = Any
 _TABLE: dict[str, Callable[..., Lowered]] = {}
 
 
-def lowers(*names: str) -> Callable[[Callable[..., Lowered]], Callable[..., Lowered]]:
+_Function = TypeVar("_Function", bound=Callable[..., Lowered])
+
+
+def lowers(*names: str) -> Callable[[_Function], _Function]:
     """Register the function for these ATen names (`aten.sum.dim_IntList`)."""
 
-    def register(function: Callable[..., Lowered]) -> Callable[..., Lowered]:
+    def register(function: _Function) -> _Function:
         for name in names:
             if name in _TABLE:
                 raise ValueError(f"{name} is lowered twice")

@@ -63,7 +63,9 @@ class Runtime:
                 # -fsanitize=thread is given to the compiler alone: nobody links libtsan.
                 objects = output.with_suffix(".o")
                 command = ["g++", "-std=c++20", "-fPIC", *flags, f"-I{HOST / 'include'}", "-c"]
-                subprocess.run([*command, str(HERE / f"{name}.cpp"), "-o", str(objects)], check=True)
+                subprocess.run(
+                    [*command, str(HERE / f"{name}.cpp"), "-o", str(objects)], check=True
+                )
                 compile_shared(output, [objects], *link)
             else:
                 compile_shared(output, [HERE / f"{name}.cpp"], *flags, *link)

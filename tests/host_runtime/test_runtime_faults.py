@@ -159,8 +159,9 @@ def test_reports_of_one_race_are_few_and_fast(run, runtime, kernels_of):
 def test_uninitialised_shared_memory(run, order):
     finding, _ = run("unset_shared", floats(64), order=order)
     assert finding["kind"] == "uninitialised_read"
-    assert "of shared variable 'tile', which no thread of the block has written" in (
-        finding["message"]
+    assert (
+        "of shared variable 'tile', which no thread of the block has written"
+        in (finding["message"])
     )
 
 

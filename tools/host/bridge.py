@@ -53,7 +53,7 @@ _EXCEPTIONS: tuple[type[BaseException], ...] = (
     OverflowError,
     KeyError,
     _OUT_OF_MEMORY,
-    torch.linalg.LinAlgError,
+    torch.linalg.LinAlgError,  # type: ignore[attr-defined]
 )
 _PENDING = len(_EXCEPTIONS)
 
@@ -81,9 +81,7 @@ class Runtime:
     def __init__(self, path: Path) -> None:
         self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._declare()
-        self.registry = Registry(
-            self.library.musahost_register, self.library.musahost_unregister
-        )
+        self.registry = Registry(self.library.musahost_register, self.library.musahost_unregister)
         self._held: dict[int, _Held] = {}
         self._handles = itertools.count(1)
         self._pending: dict[int, BaseException] = {}
@@ -144,6 +142,11 @@ class Runtime:
         if held is not None and held.key:
             self.registry.release(held.key)
 
+    @property
+    def held_count(self) -> int:
+        """Tensors that C++ holds now."""
+        return len(self._held)
+
     def tensor(self, handle: int) -> torch.Tensor:
         return self._held[handle].tensor
 
@@ -188,9 +191,7 @@ class Runtime:
             key = self.registry.acquire(held.tensor, "resized tensor")
             self.registry.release(held.key)
             held.key = key
-        self.library.musahost_thin_refresh(
-            value.pointer, *_metadata(held.tensor, held.on_cpu)
-        )
+        self.library.musahost_thin_refresh(value.pointer, *_metadata(held.tensor, held.on_cpu))
 
     def unbox(self, value: Value, handles: list[int]) -> Any:
         """The Python object of a value; the handles of its tensors are added to `handles`."""
@@ -209,9 +210,11 @@ class Runtime:
         if tag == Tag.DTYPE:
             return DTYPES[value.integer]
         if tag == Tag.INTEGERS:
-            return list((ctypes.c_int64 * value.length).from_address(value.pointer)) if (
-                value.length
-            ) else []
+            return (
+                list((ctypes.c_int64 * value.length).from_address(value.pointer))
+                if (value.length)
+                else []
+            )
         if tag == Tag.DEVICE:
             return ON_CPU if value.integer == CPU else ON_CUDA
         return self._unbox_rare(value, handles)
@@ -227,9 +230,11 @@ class Runtime:
         if tag == Tag.COMPLEX:
             return complex(value.real, value.imaginary)
         if tag == Tag.REALS:
-            return list((ctypes.c_double * value.length).from_address(value.pointer)) if (
-                value.length
-            ) else []
+            return (
+                list((ctypes.c_double * value.length).from_address(value.pointer))
+                if (value.length)
+                else []
+            )
         if tag == Tag.TENSORS:
             return self._unbox_tensors(value, handles)
         if tag == Tag.ELLIPSIS:
@@ -244,7 +249,7 @@ class Runtime:
         return items
 
     def _unbox_tensors(self, value: Value, handles: list[int]) -> list[torch.Tensor | None]:
-        """An array of at::Tensor objects: addresses of TensorData, whose second field is the handle."""
+        """An array of at::Tensor objects: addresses of TensorData, which holds the handle."""
         if not value.length:
             return []
         found: list[torch.Tensor | None] = []
@@ -338,8 +343,8 @@ def _metadata(tensor: torch.Tensor, on_cpu: bool) -> tuple[Any, Any, Any]:
         number,
         CPU if on_cpu else CUDA,
         tensor.requires_grad,
-        tensor.storage_offset(),
-        tensor.untyped_storage().nbytes(),
+        int(tensor.storage_offset()),
+        int(tensor.untyped_storage().nbytes()),
         dim,
     )
     shape = ctypes.c_int64 * dim

@@ -154,8 +154,10 @@ def _optional(inner: Converter) -> Converter:
 
 
 def _is_sequence(item: Any) -> bool:
-    return hasattr(item, "__getitem__") and hasattr(item, "__len__") and not isinstance(
-        item, str | bytes | dict
+    return (
+        hasattr(item, "__getitem__")
+        and hasattr(item, "__len__")
+        and not isinstance(item, str | bytes | dict)
     )
 
 

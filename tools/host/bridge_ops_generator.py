@@ -92,7 +92,9 @@ def parse(schema: str) -> Operation:
     for part in split_top(match.group(3)):
         if part == "*":
             continue
-        type_text, _, rest = part.rpartition(" ") if "=" not in part else part.partition("=")[0].rpartition(" ")
+        type_text, _, rest = (
+            part.rpartition(" ") if "=" not in part else part.partition("=")[0].rpartition(" ")
+        )
         default = part.partition("=")[2] or None
         arguments.append(Argument(plain_type(type_text), rest, default, "!" in type_text))
     if returns.startswith("("):
@@ -129,8 +131,14 @@ def safe(name: str) -> str:
 
 
 def return_type(operation: Operation, in_place: bool) -> str | None:
-    names = {"Tensor": "Tensor", "bool": "bool", "int": "int64_t", "float": "double",
-             "Scalar": "Scalar", "Tensor[]": "std::vector<Tensor>"}
+    names = {
+        "Tensor": "Tensor",
+        "bool": "bool",
+        "int": "int64_t",
+        "float": "double",
+        "Scalar": "Scalar",
+        "Tensor[]": "std::vector<Tensor>",
+    }
     if any(kind not in names for kind in operation.returns):
         return None
     if in_place and operation.returns == ("Tensor",):
@@ -160,8 +168,12 @@ def parameters(operation: Operation, packed: bool) -> list[Parameter]:
             continue
         if has_options and packed and argument.name in OPTIONS:
             if argument.name == "dtype":
-                boxes = ("options.dtype_opt()", "options.layout_opt()", "options.device_opt()",
-                         "options.pinned_memory_opt()")
+                boxes = (
+                    "options.dtype_opt()",
+                    "options.layout_opt()",
+                    "options.device_opt()",
+                    "options.pinned_memory_opt()",
+                )
                 default = "{}" if argument.default == "None" else None
                 result.append(Parameter("TensorOptions options", default, boxes))
             continue
@@ -195,25 +207,31 @@ def body(operation: Operation, result: str, boxes: list[str], in_place: str | No
     count = len(boxes)
     op = operation.op
     if in_place is not None:
-        return f"{array} call(\"{op}\", boxed, {count}); return {in_place};"
+        return f'{array} call("{op}", boxed, {count}); return {in_place};'
     if result == "Tensor":
-        return f"{array} return call_tensor(\"{op}\", boxed, {count});"
+        return f'{array} return call_tensor("{op}", boxed, {count});'
     if result == "std::vector<Tensor>":
-        return f"{array} return call_tensors(\"{op}\", boxed, {count});"
+        return f'{array} return call_tensors("{op}", boxed, {count});'
     if result == "Scalar":
-        return f"{array} return call_scalar(\"{op}\", boxed, {count});"
+        return f'{array} return call_scalar("{op}", boxed, {count});'
     if result in ("bool", "int64_t"):
-        return f"{array} return call(\"{op}\", boxed, {count}).integer;"
+        return f'{array} return call("{op}", boxed, {count}).integer;'
     if result == "double":
-        return f"{array} return call(\"{op}\", boxed, {count}).real;"
+        return f'{array} return call("{op}", boxed, {count}).real;'
     if result == "void":
-        return f"{array} call(\"{op}\", boxed, {count});"
+        return f'{array} call("{op}", boxed, {count});'
     reads = []
     for index, kind in enumerate(operation.returns):
         item = f"items(r)[{index}]"
-        reads.append({"Tensor": f"read_tensor({item})", "Tensor[]": f"read_tensors({item})",
-                      "int": f"{item}.integer", "float": f"{item}.real"}[kind])
-    return f"{array} const Box r = call(\"{op}\", boxed, {count}); return {{{', '.join(reads)}}};"
+        reads.append(
+            {
+                "Tensor": f"read_tensor({item})",
+                "Tensor[]": f"read_tensors({item})",
+                "int": f"{item}.integer",
+                "float": f"{item}.real",
+            }[kind]
+        )
+    return f'{array} const Box r = call("{op}", boxed, {count}); return {{{", ".join(reads)}}};'
 
 
 class Writer:
@@ -233,8 +251,15 @@ class Writer:
         self._seen.add(key)
         return True
 
-    def function(self, operation: Operation, name: str, params: list[Parameter], result: str,
-                 boxes: list[str], in_place: str | None) -> None:
+    def function(
+        self,
+        operation: Operation,
+        name: str,
+        params: list[Parameter],
+        result: str,
+        boxes: list[str],
+        in_place: str | None,
+    ) -> None:
         if not self._once("at::", name, params):
             return
         plain = ", ".join(p.declaration for p in params if p.declaration)
@@ -243,8 +268,14 @@ class Writer:
         text = body(operation, result, boxes, in_place)
         self.definitions.append(f"{result} at::{name}({plain}) {{ {text} }}")
 
-    def method(self, operation: Operation, params: list[Parameter], result: str,
-               boxes: list[str], in_place: bool) -> None:
+    def method(
+        self,
+        operation: Operation,
+        params: list[Parameter],
+        result: str,
+        boxes: list[str],
+        in_place: bool,
+    ) -> None:
         rest = [p for p in params if p.declaration and not p.declaration.endswith(" self")]
         if not self._once("Tensor::", operation.name, rest):
             return
@@ -271,20 +302,29 @@ class Writer:
                 self._out(operation, params, boxes, written)
                 continue
             if is_function:
-                self.function(operation, operation.name, params, result, boxes,
-                              "self" if in_place else None)
+                self.function(
+                    operation, operation.name, params, result, boxes, "self" if in_place else None
+                )
             if is_method and "self" in names:
                 self.method(operation, params, result, boxes, in_place)
 
-    def _out(self, operation: Operation, params: list[Parameter], boxes: list[str],
-             written: list[Argument]) -> None:
+    def _out(
+        self,
+        operation: Operation,
+        params: list[Parameter],
+        boxes: list[str],
+        written: list[Argument],
+    ) -> None:
         outs = [safe(a.name) for a in written]
         moved = [p for p in params if p.declaration.startswith("Tensor& ")]
         others = [p for p in params if not p.declaration.startswith("Tensor& ")]
         if len(moved) != len(outs):
             return
-        result = "Tensor&" if len(outs) == 1 else (
-            "std::tuple<" + ", ".join("Tensor&" for _ in outs) + ">")
+        result = (
+            "Tensor&"
+            if len(outs) == 1
+            else ("std::tuple<" + ", ".join("Tensor&" for _ in outs) + ">")
+        )
         value = outs[0] if len(outs) == 1 else f"{result}({', '.join(outs)})"
         self.function(operation, f"{operation.name}_out", moved + others, result, boxes, value)
 
@@ -297,7 +337,9 @@ def native_names() -> tuple[set[str], set[str]]:
     functions: set[str] = set()
     for path in (include / "ops").glob("*.h"):
         functions.update(re.findall(r"^inline [^\n(]*?\b(\w+)\(", path.read_text(), re.M))
-    methods = set(re.findall(r"inline [^\n;]*?Tensor::(\w+)\(", (include / "core/TensorBody.h").read_text()))
+    methods = set(
+        re.findall(r"inline [^\n;]*?Tensor::(\w+)\(", (include / "core/TensorBody.h").read_text())
+    )
     return functions, methods
 
 
@@ -314,7 +356,12 @@ def operations() -> list[tuple[Operation, bool, bool]]:
         if (DROPPED.search(name) and name not in KEPT) or "twin" in schema.overload_name:
             continue
         text = str(schema)
-        if name not in functions | methods or "Dimname" in text or "Storage" in text or "Stream" in text:
+        if (
+            name not in functions | methods
+            or "Dimname" in text
+            or "Storage" in text
+            or "Stream" in text
+        ):
             continue
         operation = parse(text)
         if not has_kernel(operation):
@@ -345,10 +392,14 @@ def main() -> None:
         writer.add(operation, is_function, is_method)
     header = "// Written by bridge_ops_generator.py. Do not edit.\n"
     (THIN / "ops_functions.h").write_text(
-        header + "#pragma once\n#include \"index.h\"\n\nnamespace at {\n\n"
-        + "\n".join(writer.functions) + "\n\n}  // namespace at\n")
+        header
+        + '#pragma once\n#include "index.h"\n\nnamespace at {\n\n'
+        + "\n".join(writer.functions)
+        + "\n\n}  // namespace at\n"
+    )
     (THIN / "ops_methods.h").write_text(
-        header + "// Included inside class Tensor.\n" + "\n".join(writer.methods) + "\n")
+        header + "// Included inside class Tensor.\n" + "\n".join(writer.methods) + "\n"
+    )
     (THIN / "ops_definitions.inc").write_text(header + "\n".join(writer.definitions) + "\n")
 
 

@@ -6,7 +6,7 @@ All other CUDA and MUSA names come from the headers. Every line keeps its number
 from collections.abc import Iterable, Sequence
 
 from musaagent.tools.host.launches import Launch, find_launches
-from musaagent.tools.host.lexer import Kind, Token, lex, previous
+from musaagent.tools.host.lexer import Kind, Token, following, lex, match_forward, previous
 from musaagent.tools.host.reading import Source, asm_is_empty, find_asm, read
 from musaagent.tools.host.scopes import split_top_level
 from musaagent.tools.host.shared_variables import Declarator, SharedVariable
@@ -59,6 +59,7 @@ class Rewriter:
         self.variables = {v.start: v for v in variables if not source.skipped(v.start)}
         self.before: dict[int, str] = {}
         self.after: dict[int, str] = {}
+        self.nulls = self.null_arguments()
         self.add_local_views()
         self.refuse_variable_arrays()
 
@@ -89,7 +90,8 @@ class Rewriter:
         token = self.tokens[index]
         if token.kind is Kind.HEADER and token.text[1:-1] in self.unused_headers:
             return "<musahost/abi.h>"
-        return self.before.get(index, "") + token.text + self.after.get(index, "")
+        text = "nullptr" if index in self.nulls else token.text
+        return self.before.get(index, "") + text + self.after.get(index, "")
 
     def breaks(self, start: int, end: int) -> str:
         """The line ends of a range that is rendered elsewhere, so that no line is lost."""
@@ -244,6 +246,19 @@ class Rewriter:
         if external:
             return f"{typedef}; extern {self.typed(kind, declarator, DYNAMIC_PREFIX + name)};"
         return f"{typedef}; static char musahost_key_{name};"
+
+    def null_arguments(self) -> set[int]:
+        """NULL among the arguments of a macro that launches: as a number it would lose its type."""
+        tokens, found = self.tokens, set()
+        places = [launch.open for launch in self.launches.values()]
+        names = {m.name for m in self.source.macros if any(m.start <= p < m.end for p in places)}
+        for index, token in enumerate(tokens):
+            opener = following(tokens, index)
+            if token.text not in names or opener == len(tokens) or tokens[opener].text != "(":
+                continue
+            close = match_forward(tokens, opener)
+            found |= {i for i in range(opener, close or opener) if tokens[i].text == "NULL"}
+        return found
 
     def add_local_views(self) -> None:
         """Views of file-scope variables, in an own scope around each body that uses them."""

@@ -36,7 +36,11 @@ _PRELOAD = (
     "musaagent.tools.worker_reference",
     "musaagent.tools.reference",
     "musaagent.tools.plan",
+    # Tracing imports these at its first use, which takes longer than the trace.
+    "torch._dynamo",
+    "torch._inductor",
     "torch.fx.experimental.proxy_tensor",
+    "torch.fx.experimental.symbolic_shapes",
     "torch._subclasses.fake_tensor",
     "musaagent.tools.host.bridge",
     "musaagent.tools.host.torch_shim",
@@ -120,6 +124,18 @@ class HostTarget:
         if verdict.status is not Status.PASSED:
             raise InfraError(f"candidate {candidate.hash} did not pass again: {verdict.message}")
         return host_profile(self.plan(task), verdict, self.reference(task, "check").shapes)
+
+    def forget(self, task: Task) -> None:
+        with self._lock:
+            kept = [key for key in self._references if key[0] == task.hash]
+            futures = [self._references.pop(key) for key in kept]
+            self._plans.pop(task.hash, None)
+            judged = [key for key in self._verdicts if key[0] == task.hash]
+            for key in judged:
+                del self._verdicts[key]
+        for future in futures:
+            if future.done() and future.exception() is None:
+                future.result().close()
 
     def close(self) -> None:
         with self._lock:

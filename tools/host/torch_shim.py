@@ -40,7 +40,7 @@ def install(hook: Hook) -> None:
     install_device_module()
     extension = extension_module()
     sys.modules[_EXTENSION] = extension
-    torch.utils.cpp_extension = extension
+    setattr(torch.utils, "cpp_extension", extension)  # noqa: B010
     sys.meta_path.insert(0, _MusaFinder())
     _install_compile()
 
@@ -112,5 +112,5 @@ def _install_compile() -> None:
     def compile_in_place(self: Any, *args: Any, **options: Any) -> None:
         uses.append("torch.compile")
 
-    torch.compile = compile_  # type: ignore[assignment]
+    torch.compile = compile_
     torch.nn.Module.compile = compile_in_place  # type: ignore[method-assign]

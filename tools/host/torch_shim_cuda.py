@@ -274,4 +274,4 @@ def _install_autocast() -> None:
 
     for module in (torch, torch.amp, torch.amp.autocast_mode):
         module.autocast = autocast  # type: ignore[attr-defined]
-    torch.cuda.amp.autocast = cuda_autocast  # type: ignore[misc,assignment]
+    torch.cuda.amp.autocast = cuda_autocast  # type: ignore[misc]

@@ -19,6 +19,7 @@ namespace {
 
 constexpr size_t kParameterBytes = 8 << 10;
 constexpr size_t kLookups = 1024;
+constexpr size_t kMeetingBytes = 2 * 16 * 128;  // as warp.cpp allocates
 
 // One instruction mostly stays in one region.
 struct Lookup {
@@ -39,18 +40,24 @@ bool holds(uintptr_t first, size_t size, uintptr_t address, size_t bytes) {
   return address - first < size && bytes <= size - (address - first);
 }
 
-// Memory that a kernel reads and no device has: its parameters, which the launching function's frame
-// keeps, and the slots of warp operations.
-bool is_ours(const Block& block, uintptr_t address, size_t bytes, bool is_read) {
-  const auto parameters = reinterpret_cast<uintptr_t>(worker->launch->request->argument);
-  if (is_read && holds(parameters - 512, kParameterBytes, address, bytes)) return true;
+// Memory of ours that kernels touch: the thread's stack and its view of itself, the parameters, which the
+// launching function's frame keeps, and the slots of warp operations. No bytes where it is none of these.
+Lookup our_memory(const Block& block, uintptr_t address, size_t bytes, bool is_read) {
+  const auto piece = [&](const void* memory, size_t size) -> Lookup {
+    const auto first = reinterpret_cast<uintptr_t>(memory);
+    return holds(first, size, address, bytes) ? Lookup{first, size, &unwatched} : Lookup{};
+  };
+  if (const Lookup stack = piece(worker->thread->stack->base, kStackBytes); stack.region) return stack;
+  if (const Lookup self = piece(&musahost_current, sizeof musahost_current); self.region) return self;
+  if (is_read) {
+    const char* argument = static_cast<const char*>(worker->launch->request->argument);
+    if (const Lookup frame = piece(argument - 512, kParameterBytes); frame.region) return frame;
+  }
   const Warp& warp = block.warps[warp_of(block.current)];
   for (size_t i = 0; i < warp.used; ++i) {
-    if (holds(reinterpret_cast<uintptr_t>(warp.meetings[i]->slots.get()), 2 * 16 * 128, address, bytes)) {
-      return true;
-    }
+    if (const Lookup slots = piece(warp.meetings[i]->slots.get(), kMeetingBytes); slots.region) return slots;
   }
-  return warp.alone && holds(reinterpret_cast<uintptr_t>(warp.alone.get()), 16 * 128, address, bytes);
+  return warp.alone ? piece(warp.alone.get(), kMeetingBytes / 2) : Lookup{};
 }
 
 std::string describe_target(const Block& block, uintptr_t address) {
@@ -76,17 +83,15 @@ void report_out_of_bounds(const Block& block, uintptr_t address, size_t bytes, b
 
 // The region of an access that the lookup cache does not know; null where it is none of the device's.
 Region* find_region(Block& block, uintptr_t address, size_t bytes, bool is_read, const void* pc) {
-  Region* region = nullptr;
-  Lookup& slot = lookup_of(pc);
-  if (block.shared.holds(address)) {
-    region = block.shared.region_of(address, bytes);
-  } else {
-    region = global_region(address, bytes, pc);
-    if (!region && is_ours(block, address, bytes, is_read)) return &unwatched;
+  Lookup found = our_memory(block, address, bytes, is_read);
+  if (!found.region) {
+    Region* region = block.shared.holds(address) ? block.shared.region_of(address, bytes)
+                                                 : global_region(address, bytes, pc);
+    if (region) found = {region->first, region->bytes, region};
   }
-  if (region) {
-    slot = {region->first, region->bytes, region};
-    return region;
+  if (found.region) {
+    lookup_of(pc) = found;
+    return found.region;
   }
   report_out_of_bounds(block, address, bytes, is_read, pc);
   // In the gaps of shared memory nothing is lost; elsewhere this process would be.
@@ -94,43 +99,61 @@ Region* find_region(Block& block, uintptr_t address, size_t bytes, bool is_read,
   return nullptr;
 }
 
+// An access as it goes through its cells.
 struct Marker {
   Block& block;
   Watch& watch;
   Region& region;
-  const Access access;
-  const void* const pc;
+  uintptr_t address;
+  size_t bytes;
+  Access access;
+  bool reads, writes;
+  const void* pc;
   uint32_t segment;
   uint32_t oldest;  // segments before it are ordered before this access
   Mark mark;
-  bool reads, writes;
+
+  bool is_old(Mark other) const { return other.segment() < oldest || other.segment() == segment; }
 };
 
-bool in_order(const Marker& m, Mark mark) {
-  const uint32_t number = mark.segment();
-  if (number < m.oldest || number == m.segment) return true;
-  const Segment& s = segments[number];
+__attribute__((noinline)) bool in_block_order(const Marker& m, Mark mark) {
+  const Segment& s = segments[mark.segment()];
   return s.block == m.block.serial &&
          before_in_block(s, m.block.current, m.block.epoch, m.watch.warp_clock);
 }
 
-bool is_elsewhere(const Marker& m, Mark mark) {
-  const Segment& s = segments[mark.segment()];
-  return s.block != m.block.serial || warp_of(s.thread) != warp_of(m.block.current);
+inline bool in_order(const Marker& m, Mark mark) { return m.is_old(mark) || in_block_order(m, mark); }
+
+// Whether no later write can be ordered after both marks: one of them is then enough to find its race.
+// In shared memory all marks that count are of one epoch, in global memory any epochs.
+bool are_apart(const Marker& m, Mark a, Mark b) {
+  const Segment &s = segments[a.segment()], &t = segments[b.segment()];
+  if (s.block != t.block) return true;
+  return m.region.kind == RegionKind::kShared && warp_of(s.thread) != warp_of(t.thread);
 }
 
 // Keeps two reads that a later write can conflict with. One that is ordered before this read may be
 // forgotten: whatever is unordered with it is unordered with this one.
-void note_read(const Marker& m, Cell& cell) {
-  if (cell.read.segment() == m.segment) {
-    if (cell.read.strong() && !m.mark.strong()) cell.read = m.mark;
-    return;
-  }
-  if (!in_order(m, cell.read)) {
+__attribute__((noinline)) void note_concurrent_read(const Marker& m, Cell& cell) {
+  if (cell.read.wide() && !m.is_old(cell.other_read)) return;
+  if (!in_block_order(m, cell.read)) {
     const Mark other = cell.other_read;
-    if (in_order(m, other) || !is_elsewhere(m, other)) cell.other_read = cell.read;
+    if (in_order(m, other) || !are_apart(m, other, m.mark)) cell.other_read = cell.read;
   }
   cell.read = m.mark;
+  if (!in_order(m, cell.other_read) && are_apart(m, cell.other_read, m.mark)) {
+    cell.read.tagged |= Mark::kWide;
+  }
+}
+
+inline void note_read(const Marker& m, Cell& cell) {
+  if (cell.read.segment() == m.segment) {
+    if (cell.read.strong() && !m.mark.strong()) cell.read = m.mark;
+  } else if (cell.read.segment() < m.oldest) {
+    cell.read = m.mark;
+  } else {
+    note_concurrent_read(m, cell);
+  }
 }
 
 // `old = *p; do ... atomicCAS(p, old, new)`: the read only prepares the atomic operation.
@@ -141,17 +164,21 @@ void forgive_preparing_read(const Marker& m, const Cell& cell) {
   if (s.block == m.block.serial && s.thread == static_cast<uint32_t>(m.block.current)) forgive_reads(read);
 }
 
-void mark_cell(const Marker& m, Cell& cell, uintptr_t address) {
-  const RaceSide mine{&m.region, address, m.access, m.pc, m.mark};
+__attribute__((noinline)) void conflict(const Marker& m, uintptr_t cell, Mark other, bool other_writes) {
+  const RaceSide mine{&m.region, cell, m.access, m.pc, m.mark, m.address, m.bytes};
+  found_conflict(m.block, m.watch, mine, other, other_writes);
+}
+
+inline void mark_cell(const Marker& m, Cell& cell, uintptr_t address) {
   if (m.reads && m.region.kind == RegionKind::kShared &&
       cell.write.segment() < m.block.first_segment) {
-    report_uninitialised(m.block, mine);
+    report_uninitialised({&m.region, address, m.access, m.pc, m.mark, m.address, m.bytes});
   }
   if (m.access == Access::kAtomic) forgive_preparing_read(m, cell);
-  if (!in_order(m, cell.write)) found_conflict(m.block, m.watch, mine, cell.write, true);
+  if (!in_order(m, cell.write)) conflict(m, address, cell.write, true);
   if (m.writes) {
-    if (!in_order(m, cell.read)) found_conflict(m.block, m.watch, mine, cell.read, false);
-    if (!in_order(m, cell.other_read)) found_conflict(m.block, m.watch, mine, cell.other_read, false);
+    if (!in_order(m, cell.read)) conflict(m, address, cell.read, false);
+    if (!in_order(m, cell.other_read)) conflict(m, address, cell.other_read, false);
     cell = Cell{m.mark, Mark{}, Mark{}};
   } else {
     note_read(m, cell);
@@ -198,12 +225,13 @@ void mark_region(Region& region, uintptr_t address, size_t bytes, Access access,
   const bool reads = access != Access::kWrite && access != Access::kVolatileWrite;
   const bool writes = access != Access::kRead && access != Access::kVolatileRead;
   const uint32_t oldest = shared ? block.epoch_first_segment : worker->launch->first_segment;
-  const Marker m{block, watch, region, access, pc, segment, oldest, mark, reads, writes};
-  const size_t first = (address - shadow->origin) >> shadow->shift;
-  const size_t last = (address + bytes - 1 - shadow->origin) >> shadow->shift;
-  begin_access(address, bytes);
+  const Marker m{block, watch,  region, address, bytes,  access,
+                 reads, writes, pc,     segment, oldest, mark};
+  const int shift = shadow->shift;
+  const size_t first = (address - shadow->origin) >> shift;
+  const size_t last = (address + bytes - 1 - shadow->origin) >> shift;
   for (size_t i = first; i <= last; ++i) {
-    mark_cell(m, shadow->cells[i], shadow->origin + (i << shadow->shift));
+    mark_cell(m, shadow->cells[i], shadow->origin + (i << shift));
   }
   if (access == Access::kAtomic) change_lock(watch, lock_hash(address));
 }
@@ -215,10 +243,8 @@ void forget_lookups() { memset(static_cast<void*>(lookups), 0, sizeof lookups); 
 void check_access(uintptr_t address, size_t bytes, Access access, const void* pc) {
   Worker* const w = worker;
   if (!w || !w->thread || !options.checked) return;
-  if (w->thread->stack->holds(reinterpret_cast<void*>(address))) return;
-  if (address - reinterpret_cast<uintptr_t>(&musahost_current) < sizeof musahost_current) return;
-  settle_write();
-  Lookup& known = lookup_of(pc);
+  if (write_is_suspect) settle_write();
+  const Lookup& known = lookup_of(pc);
   Region* region = known.region;
   if (!holds(known.first, known.bytes, address, bytes)) {
     const bool is_read = access == Access::kRead || access == Access::kVolatileRead;

@@ -26,7 +26,6 @@ struct Conflict {
 
 // A plain write that is about to change memory, or not.
 struct Suspicion {
-  bool active = false;
   uintptr_t address;
   size_t bytes;
   unsigned char old[kSuspectBytes];
@@ -35,8 +34,6 @@ struct Suspicion {
 };
 
 Suspicion suspicion;
-uintptr_t access_address;
-size_t access_bytes;
 std::vector<uint3> block_indices;  // of this launch's blocks by serial number
 uint32_t first_serial;
 std::map<uint32_t, Conflict> waiting_reads;  // by the reading instruction
@@ -116,10 +113,10 @@ bool is_reported(const void* pc, ReportKind kind) {
 
 void suspect(const Conflict& conflict) {
   Suspicion& s = suspicion;
-  if (!s.active) {
-    s.active = true;
-    s.address = access_address;
-    s.bytes = access_bytes;
+  if (!write_is_suspect) {
+    write_is_suspect = true;
+    s.address = conflict.mine.access_address;
+    s.bytes = conflict.mine.access_bytes;
     s.conflict = conflict;
     memcpy(s.old, reinterpret_cast<void*>(s.address), s.bytes);
     memset(s.watched, 0, sizeof s.watched);
@@ -138,8 +135,10 @@ bool guarded_by_lock(const Block& block, const Watch& watch, const Segment& othe
 
 }  // namespace
 
+bool write_is_suspect = false;
+
 void start_races() {
-  suspicion.active = false;
+  write_is_suspect = false;
   waiting_reads.clear();
   forgiven.clear();
   block_indices.clear();
@@ -170,15 +169,10 @@ void forgive_reads(Mark read) {
   forgiven.insert(read.pc);
 }
 
-void begin_access(uintptr_t address, size_t bytes) {
-  access_address = address;
-  access_bytes = bytes;
-}
-
 void settle_write() {
+  if (!write_is_suspect) return;
+  write_is_suspect = false;
   Suspicion& s = suspicion;
-  if (__builtin_expect(!s.active, 1)) return;
-  s.active = false;
   const auto* now = reinterpret_cast<const unsigned char*>(s.address);
   bool changed = false;
   for (size_t i = 0; i < s.bytes; ++i) changed |= s.watched[i] && now[i] != s.old[i];
@@ -203,15 +197,14 @@ void found_conflict(const Block& block, const Watch& watch, const RaceSide& mine
     return;
   }
   conflict.finding = finding_here("race", 0);
-  if (!is_read(mine.access) && mine.access != Access::kAtomic && access_bytes <= kSuspectBytes) {
+  if (!is_read(mine.access) && mine.access != Access::kAtomic && mine.access_bytes <= kSuspectBytes) {
     suspect(conflict);
   } else {
     report(conflict, kind_of(conflict));
   }
 }
 
-void report_uninitialised(const Block& block, const RaceSide& mine) {
-  (void)block;
+void report_uninitialised(const RaceSide& mine) {
   if (was_reported(mine.pc, kUninitialised)) return;
   if (!first_time("uninitialised_read", reinterpret_cast<uintptr_t>(mine.pc))) return;
   Finding f = finding_here("uninitialised_read", 0);

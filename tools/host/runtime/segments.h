@@ -21,7 +21,7 @@ struct Segment {
 // All segments of the running launch; the checked mode has one worker.
 class SegmentTable {
  public:
-  static constexpr uint32_t kMost = 0x70000000;
+  static constexpr uint32_t kMost = 0x30000000;
 
   void start_launch();
   uint32_t next() const { return first_ + static_cast<uint32_t>(segments_.size()); }

@@ -7,12 +7,15 @@ namespace musahost __attribute__((visibility("hidden"))) {
 // One access: which segment made it, where in the code.
 struct Mark {
   static constexpr uint32_t kStrong = 0x80000000;  // atomic or, in global memory, volatile
+  static constexpr uint32_t kWide = 0x40000000;    // of Cell::read: no write is ordered with both reads
+  static constexpr uint32_t kSegment = 0x3fffffff;
 
   uint32_t tagged = 0;
   uint32_t pc = 0;  // low half of the address
 
-  uint32_t segment() const { return tagged & ~kStrong; }
+  uint32_t segment() const { return tagged & kSegment; }
   bool strong() const { return tagged & kStrong; }
+  bool wide() const { return tagged & kWide; }
 };
 
 // The last write, the last read, and a read that is ordered neither before nor after that one.

@@ -1,6 +1,10 @@
 // gpuAtomicAdd and its kin of ATen/cuda/Atomic.cuh, over the device headers' atomics.
 #pragma once
 #include "cuda.h"
+#if defined(MUSAHOST_FULL_TORCH)
+#include <musahost/half.h>
+#define MUSAHOST_THIN_DEVICE_HALF 1
+#endif
 
 #if defined(__CUDACC__)
 #define MUSAHOST_DEVICE __device__

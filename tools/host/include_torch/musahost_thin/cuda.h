@@ -1,6 +1,11 @@
 // c10::cuda and at::cuda: one device, in-order streams, torch's error texts.
 #pragma once
+#if defined(MUSAHOST_FULL_TORCH)
+#include <ATen/ATen.h>
+#include "macros_full.h"
+#else
 #include "torch.h"
+#endif
 #include <cuda_runtime.h>
 
 #define C10_CUDA_CHECK(expression)                                                        \
@@ -161,6 +166,8 @@ constexpr MUSAHOST_HD T ATenCeilDiv(T a, T b) {
 
 }  // namespace at::cuda
 
+#if !defined(MUSAHOST_FULL_TORCH)
 namespace torch::cuda {
 inline void synchronize(int64_t = -1) { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
 }  // namespace torch::cuda
+#endif

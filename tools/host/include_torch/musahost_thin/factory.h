@@ -113,6 +113,13 @@ constexpr MUSAHOST_HD T round_up(T a, T b) {
   return ceil_div(a, b) * b;
 }
 
+inline std::optional<Device> device_of(const Tensor& tensor) {
+  return tensor.defined() ? std::optional<Device>(tensor.device()) : std::nullopt;
+}
+inline std::optional<Device> device_of(TensorList list) {
+  return list.empty() ? std::nullopt : device_of(list.front());
+}
+
 inline int64_t maybe_wrap_dim(int64_t dim, int64_t count) { return dim < 0 ? dim + count : dim; }
 MUSAHOST_THIN_API std::vector<int64_t> infer_size(IntArrayRef a, IntArrayRef b);
 inline std::vector<Tensor> unbind_all(const Tensor& tensor) { return tensor.unbind(0); }

@@ -16,7 +16,6 @@
 
 #define C10_HOST_DEVICE MUSAHOST_HD
 #define C10_RESTRICT __restrict__
-#define RESTRICT __restrict__
 #define C10_ALWAYS_INLINE __attribute__((always_inline)) inline
 #define C10_NOINLINE __attribute__((noinline))
 #define C10_LIKELY(condition) __builtin_expect(static_cast<bool>(condition), 1)
@@ -39,11 +38,3 @@
 #define C10_LAUNCH_BOUNDS_0 __launch_bounds__(256, 4)
 #define C10_LAUNCH_BOUNDS_1(threads) __launch_bounds__(threads)
 #define C10_LAUNCH_BOUNDS_2(threads, blocks) __launch_bounds__(threads, blocks)
-
-// CUDA names of these are device functions there; a plain 64-bit loop serves everywhere.
-#define CUDA_KERNEL_LOOP_TYPE(i, n, index_type)                                                \
-  int64_t musahost_loop_##i = static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;     \
-  for (index_type i = static_cast<index_type>(musahost_loop_##i); musahost_loop_##i < (n);     \
-       musahost_loop_##i += static_cast<int64_t>(blockDim.x) * gridDim.x,                      \
-                  i = static_cast<index_type>(musahost_loop_##i))
-#define CUDA_KERNEL_LOOP(i, n) CUDA_KERNEL_LOOP_TYPE(i, n, int)

@@ -32,7 +32,7 @@ static constexpr DeviceType kMUSA = DeviceType::CUDA;
 }  // namespace at::musa
 
 namespace torch::musa {
-using torch::cuda::synchronize;
+inline void synchronize(int64_t = -1) { C10_CUDA_CHECK(cudaDeviceSynchronize()); }
 using namespace at::musa;
 }  // namespace torch::musa
 

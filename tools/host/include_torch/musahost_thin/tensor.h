@@ -34,7 +34,7 @@ MUSAHOST_THIN_API void release(TensorData* data) noexcept;
 namespace at {
 
 // What the deprecated Tensor::type() returns.
-class DeprecatedTypeProperties {
+class MUSAHOST_THIN_API DeprecatedTypeProperties {
  public:
   explicit DeprecatedTypeProperties(ScalarType type, Device device) : type_(type), device_(device) {}
   ScalarType scalarType() const { return type_; }

@@ -1,2 +1,2 @@
 #pragma once
-#include "../../../musahost_thin/cuda.h"
+#include "../../../musahost_thin/kernel_loop.h"

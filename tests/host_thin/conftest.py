@@ -1,0 +1,97 @@
+"""Compiles the test functions once for each mode, as the builder does, and loads them."""
+
+import gc
+import os
+import subprocess
+import traceback
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from musaagent.tools.host import commands
+from musaagent.tools.host.builder import HostBuilder
+from musaagent.tools.host.commands import Mode
+from musaagent.tools.host.rewrite import rewrite
+
+HERE = Path(__file__).parent
+HOST = HERE.parents[1] / "tools" / "host"
+
+
+def compile_source(source: Path, output: Path, mode: Mode = "fast") -> Path:
+    """A library of one rewritten source, against the precompiled header."""
+    builder = HostBuilder()
+    flags = commands.compile_flags(builder.parts.compiler, mode)
+    includes = commands.include_flags(builder.parts.headers, "thin", None)
+    unit = output.with_suffix(".cpp")
+    text = rewrite(source.read_text(encoding="utf-8"))
+    unit.write_text(f'#line 1 "{source.name}"\n{text}', encoding="utf-8")
+    precompiled = ["-include", str(builder.prepare(mode) / commands.PRECOMPILED)]
+    command = [builder.parts.compiler.path, *flags, *precompiled, *includes, "-shared", str(unit)]
+    link = ["-o", str(output), str(builder.runtime_library()), "-Wl,-z,defs"]
+    done = subprocess.run([*command, *link], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return output
+
+
+@pytest.fixture(scope="session")
+def runtime_library() -> Path:
+    return HostBuilder().runtime_library()
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_source(HERE / "functions.cu", tmp_path_factory.mktemp("fast") / "functions.so")
+
+
+@pytest.fixture(scope="session")
+def checked_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    output = tmp_path_factory.mktemp("checked") / "functions.so"
+    return compile_source(HERE / "functions.cu", output, "check")
+
+
+@pytest.fixture(scope="session")
+def functions(library: Path, runtime_library: Path) -> ModuleType:
+    from musaagent.tools.host import bridge
+
+    bridge.load_runtime(runtime_library)
+    bridge.configure(threads=1)
+    return bridge.load_library(library)
+
+
+@pytest.fixture
+def no_leak(functions: ModuleType) -> Iterator[None]:
+    """Fails the test if C++ still holds a tensor when it ends."""
+    from musaagent.tools.host import bridge
+
+    gc.collect()
+    before = bridge.runtime().held_count
+    yield
+    gc.collect()
+    assert bridge.runtime().held_count == before
+
+
+@pytest.fixture
+def in_child() -> Callable[[Callable[[], None]], None]:
+    """Runs a function in a forked process, for what would change torch in this one."""
+
+    def run(function: Callable[[], None]) -> None:
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            text = ""
+            try:
+                function()
+            except BaseException:
+                text = traceback.format_exc()
+            os.write(writer, text.encode()[:60000])
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader) as stream:
+            text = stream.read()
+        _, status = os.waitpid(child, 0)
+        assert status == 0, f"the child ended with status {status}"
+        assert not text, text
+
+    return run

@@ -1,0 +1,2 @@
+#pragma once
+#include "../../../include_torch/musahost_thin/cuda.h"
