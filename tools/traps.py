@@ -181,7 +181,7 @@ def _copies(
         )
 
 
-class _FirstStep(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _FirstStep(TorchDispatchMode):
     """Keeps what the first computing operation returns, and counts all of them."""
 
     def __init__(self) -> None:

@@ -281,7 +281,7 @@ def _operator_recorder() -> Any:
 
     class Recorder(TorchDispatchMode):
         def __init__(self) -> None:
-            super().__init__()
+            super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
             self.names: list[str] = []
 
         @classmethod

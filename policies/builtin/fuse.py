@@ -34,7 +34,8 @@ class Planner:
         updates = self._updates
         for group in self._groups(self._outputs):
             self._realise_group(group, {})
-        direct, late = {}, {}
+        direct: dict[Leaf, Value] = {}
+        late: dict[Leaf, Value] = {}
         for leaf, value in updates.items():
             others = [v for other, v in updates.items() if other is not leaf]
             read_later = leaf in _closure(others, self.program)

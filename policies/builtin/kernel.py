@@ -307,7 +307,8 @@ class Epilogue:
     def store(self, body: Body, at: Coordinates, *results: Scalar) -> None:
         """results: the element of `of`, then of each of `of.outputs`, at coordinates `at`."""
         at = tuple(index(i) for i in at)
-        for value, scalar in zip((self.of, *self.of.outputs), results, strict=True):
+        made: tuple[Value, ...] = (self.of, *self.of.outputs)
+        for value, scalar in zip(made, results, strict=True):
             body.bind(value, at, body.cast(scalar, register_type(value.dtype)))
         for value, leaf in self.stores:
             where = self._where(body, value, at)

@@ -8,6 +8,7 @@ normalisation is one kernel. Partial states meet in a tree in shared memory, whi
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from musaagent.policies.builtin.body import Body, Coordinates, NeedsBuffer, Scalar
 from musaagent.policies.builtin.dialect import register_type
@@ -325,7 +326,7 @@ def emit_rows(
         rows.head()
         for value, leaf in stores:
             if value.numel == full and value.numel != short:
-                rows.each_element(lambda v=value, m=leaf: _store(rows, v, m, rows.element))
+                rows.each_element(partial(_store_element, rows, value, leaf))
             elif value.numel != short:
                 raise NeedsBuffer(root.fields[0])
         singles = [(v, m) for v, m in stores if v.numel == short]
@@ -335,7 +336,7 @@ def emit_rows(
         extra = [(f, m) for r in rows.phases for f in r.fields if (m := also(f)) is not None]
         once = variable("o", rows.rows, level=2)
         for value, leaf in (*singles, *extra):
-            rows.once(lambda v=value, m=leaf: _store(rows, v, m, once))
+            rows.once(partial(_store, rows, value, leaf, once))
     note = f"rows {rows.rows.own} x {rows.length.own}, {len(rows.phases)} reductions"
     rows.finish(row.lines, 1, note)
     if not rows.phases:
@@ -344,6 +345,10 @@ def emit_rows(
 
 def _storing(rows: Rows, leaf: Leaf, position: Index, value: Scalar) -> Callable[[], None]:
     return lambda: rows.store(leaf, position, value)
+
+
+def _store_element(rows: "Rows", value: Value, leaf: Leaf) -> None:
+    _store(rows, value, leaf, rows.element)
 
 
 def _store(rows: Rows, value: Value, leaf: Leaf, position: Index) -> None:

@@ -107,6 +107,11 @@ def test_null_zero_and_braces_stay_in_the_call() -> None:
     assert new.count("NULL") == 1
 
 
+def test_null_given_to_a_macro_that_launches_keeps_its_type() -> None:
+    text = "#define L(k, ...) k<<<1, 2>>>(__VA_ARGS__)\nvoid f() { L(k, NULL); g(NULL); }\n"
+    assert "L(k, nullptr); g(NULL);" in rewrite(text)
+
+
 def test_a_launch_inside_an_argument_is_rewritten_too() -> None:
     new = rewrite("void f() { a<<<1, 2>>>(g([&] { b<<<3, 4>>>(x); })); }")
     assert new.count("::musahost::launch(") == 2
@@ -131,10 +136,10 @@ def shared(declaration: str, before: str = "") -> str:
         ("__shared__ A<int, 4> s;", "A<int, 4> (&s) = "),
         ("__shared__ typename R<T>::Storage s;", "typename R<T>::Storage (&s) = "),
         ("__shared__ float s[n < 3 ? 1 : 2];", "float (&s)[n < 3 ? 1 : 2] = "),
-        ("__shared__ __align__(16) float4 s[8];", "struct alignas(float4 [8]) __align__(16) "),
-        ("__shared__ alignas(8) char s[8];", "struct alignas(char [8]) alignas(8) "),
-        ("alignas(8) __shared__ char s[8];", "struct alignas(char [8]) alignas(8) "),
-        ("__shared__ float s[8] __attribute__((aligned(16)));", "__attribute__((aligned(16))) "),
+        ("__shared__ __align__(16) float4 s[8];", "{ __align__(16) char a; alignas(float4 [8]) char b; }"),
+        ("__shared__ alignas(8) char s[8];", "{ alignas(8) char a; alignas(char [8]) char b; }"),
+        ("alignas(8) __shared__ char s[8];", "{ alignas(8) char a; alignas(char [8]) char b; }"),
+        ("__shared__ float s[8] __attribute__((aligned(16)));", "{ __attribute__((aligned(16))) char a; "),
     ],
 )
 def test_static_shared_variables(declaration: str, expected: str) -> None:

@@ -1,9 +1,9 @@
 """Compiles the test functions once for each mode, as the builder does, and loads them."""
 
 import gc
-import os
+import json
 import subprocess
-import traceback
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
@@ -72,26 +72,29 @@ def no_leak(functions: ModuleType) -> Iterator[None]:
     assert bridge.runtime().held_count == before
 
 
-@pytest.fixture
-def in_child() -> Callable[[Callable[[], None]], None]:
-    """Runs a function in a forked process, for what would change torch in this one."""
+@pytest.fixture(scope="session")
+def zygote() -> Iterator[subprocess.Popen[str]]:
+    command = [sys.executable, str(HERE / "zygote.py")]
+    with subprocess.Popen(
+        command, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
 
-    def run(function: Callable[[], None]) -> None:
-        reader, writer = os.pipe()
-        child = os.fork()
-        if child == 0:
-            text = ""
-            try:
-                function()
-            except BaseException:
-                text = traceback.format_exc()
-            os.write(writer, text.encode()[:60000])
-            os._exit(0)
-        os.close(writer)
-        with os.fdopen(reader) as stream:
-            text = stream.read()
-        _, status = os.waitpid(child, 0)
-        assert status == 0, f"the child ended with status {status}"
+
+@pytest.fixture
+def in_child(zygote: subprocess.Popen[str]) -> Callable[..., None]:
+    """Runs `function(*arguments)` of a file here in a fresh process, for what changes torch."""
+
+    def run(file: str, function: str, *arguments: Path) -> None:
+        request: dict[str, object] = {"file": str(HERE / file), "function": function}
+        request["arguments"] = [str(a) for a in arguments]
+        assert zygote.stdin is not None
+        assert zygote.stdout is not None
+        zygote.stdin.write(json.dumps(request) + "\n")
+        zygote.stdin.flush()
+        text = json.loads(zygote.stdout.readline())
         assert not text, text
 
     return run

@@ -231,7 +231,8 @@ class Rewriter:
         key, alignment = "static char", f"alignof({value})"
         if variable.alignment:
             attributes = self.flat_tokens(variable.alignment)
-            key = f"struct alignas({value}) {attributes} musahost_key {{}}; static musahost_key"
+            members = f"{attributes} char a; alignas({value}) char b;"
+            key = f"struct musahost_key {{ {members} }}; static musahost_key"
             alignment = "alignof(musahost_key)"
         storage = (
             f"[] {{ {key} musahost_k; return ::musahost_shared(&musahost_k,"
