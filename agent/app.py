@@ -16,7 +16,7 @@ from musaagent.machine import environment
 from musaagent.policies.policy import Policy
 from musaagent.ranking import best_turn
 from musaagent.result import RunResult, started_event, stored_result
-from musaagent.rundir import RunDir, default_run_dir, write_whole
+from musaagent.rundir import RunDir, default_run_dir, natural_order, write_whole
 from musaagent.state import Context, State
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.extract import ExtractionError, extract, extraction_verdict
@@ -201,13 +201,14 @@ def open_policy(settings: RunSettings) -> Policy:
 
 
 def read_answers(folder: str) -> Sequence[str]:
-    """The files of a folder in the order of their names, one answer each."""
+    """The files of a folder in the natural order of their names, one answer each."""
     if not folder:
         raise UsageError("policy scripted needs --answers DIR")
     path = Path(folder)
     if not path.is_dir():
         raise UsageError(f"{path}: no such folder of answers")
-    files = sorted(file for file in path.iterdir() if file.is_file())
+    files = [file for file in path.iterdir() if file.is_file()]
+    files.sort(key=lambda file: natural_order(file.name))
     if not files:
         raise UsageError(f"{path}: the folder of answers is empty")
     return [read_text(file, "answer") for file in files]
@@ -248,6 +249,9 @@ def _settings(target: str | Target, policy: str | Policy, options: SolveOptions)
     values: dict[str, Any] = dict(options)
     values["target"] = target if isinstance(target, str) else target.name
     values["policy"] = policy if isinstance(policy, str) else policy.name
+    if values.get("answers"):
+        # A resume may be called from another folder.
+        values["answers"] = str(Path(values["answers"]).resolve())
     try:
         return RunSettings(**values)
     except ValidationError as error:

@@ -161,7 +161,8 @@ def show_run(result: RunResult, trajectory: Trajectory) -> None:
     """A run for a person: every turn with its evidence."""
     out = _stdout()
     started = trajectory.all(RunStarted)[0]
-    out.print(Text.assemble(_status(result.status), f"  {started.task_name}  {result.run}"))
+    status = result.status if result.stop else "unfinished"
+    out.print(Text.assemble(_status(status), f"  {started.task_name}  {result.run}"))
     chosen, machine = started.settings, started.environment
     _line(out, f"target {chosen.target}, policy {chosen.policy}, {started.time:%Y-%m-%d %H:%M} UTC")
     _line(out, f"{machine.cpu_count} x {machine.cpu}, torch {machine.torch}, {machine.compiler}")

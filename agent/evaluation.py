@@ -10,7 +10,6 @@ A line that tells of our own failure is tried again by the next call; a broken o
 
 import fcntl
 import os
-import re
 import threading
 import traceback
 from collections import Counter
@@ -26,7 +25,7 @@ from pydantic import ValidationError
 from musaagent import app
 from musaagent.errors import MusaagentError, TaskError, UsageError
 from musaagent.result import RunError, RunResult
-from musaagent.rundir import RunDir, write_whole
+from musaagent.rundir import RunDir, natural_order, write_whole
 from musaagent.tools.results import Record
 from musaagent.tools.target import Target
 from musaagent.tools.task import load_task
@@ -116,7 +115,7 @@ def find_ops(folder: Path) -> list[str]:
     ]
     if not ops:
         raise UsageError(f"{folder}: no .py file in it or below")
-    return sorted(ops, key=_natural)
+    return sorted(ops, key=natural_order)
 
 
 def is_evaluation(path: Path) -> bool:
@@ -127,7 +126,7 @@ def read_results(out: Path) -> list[RunResult]:
     """Stored results in order of their ops' names. Raises UsageError where there are none."""
     if not is_evaluation(out):
         raise UsageError(f"{out} is no evaluation: it has no {_RESULTS}")
-    return sorted(_stored(out), key=lambda result: _natural(result.op))
+    return sorted(_stored(out), key=lambda result: natural_order(result.op))
 
 
 def summary(results: list[RunResult]) -> dict[str, Any]:
@@ -282,9 +281,3 @@ def _append(path: Path, result: RunResult) -> None:
 def _log_fault(out: Path, op: str) -> None:
     with (out / "errors.log").open("a") as file:
         file.write(f"{op}\n{traceback.format_exc()}\n")
-
-
-def _natural(name: str) -> list[tuple[int, int | str]]:
-    """Sort key that reads digits as numbers; ints and strings never meet in a comparison."""
-    parts = re.split(r"(\d+)", name)
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]

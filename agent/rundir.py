@@ -9,6 +9,7 @@ task.py            the op file as it was read
 """
 
 import os
+import re
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,3 +122,10 @@ def write_whole(path: Path, text: str) -> None:
         raise InfraError(f"cannot write {path}: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def natural_order(name: str) -> list[tuple[int, int | str]]:
+    """Sort key that reads digits as numbers: `2_x.py` before `10_x.py`."""
+    # The first item keeps a number from being compared with a text.
+    parts = re.split(r"(\d+)", name)
+    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]

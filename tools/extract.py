@@ -54,23 +54,29 @@ def extract(answer: str, parent: str | None = None) -> Candidate | ExtractionErr
 
     The rule is the one that reproductions of MusaCoder's evaluation found to work.
     """
-    text = answer.replace("\r\n", "\n")
+    text = _without_end_tokens(answer.replace("\r\n", "\n").strip())
+    # First as it stands: bare code may hold fences and tags of its own, in its strings.
+    whole = _read(_Block("", text, closed=True), parent, fenced=False)
+    if isinstance(whole, Candidate):
+        return whole
     if "<think>" in text and "</think>" not in text:
         return ExtractionError(
             ExtractionFault.UNFINISHED_THINKING, "the answer ends inside its thinking"
         )
     text = text.rpartition("</think>")[2].strip()
-    while text.endswith(_END_TOKENS):
-        text = text[: text.rindex("<")].rstrip()
     if not text:
         return ExtractionError(ExtractionFault.EMPTY, "the answer is empty")
-    # First as it stands: a docstring of bare code may hold fences of its own.
-    whole = _read(_Block("", text, closed=True), parent, fenced=False)
     blocks = [block for block in _fenced(text) if block.language in _PYTHON]
-    if isinstance(whole, Candidate) or not blocks:
-        return whole
+    if not blocks:
+        return _read(_Block("", text, closed=True), parent, fenced=False)
     chosen = next((block for block in reversed(blocks) if _mentions_class(block.source)), None)
     return _read(chosen or blocks[-1], parent, fenced=True)
+
+
+def _without_end_tokens(text: str) -> str:
+    while text.endswith(_END_TOKENS):
+        text = text[: text.rindex("<")].rstrip()
+    return text
 
 
 def extraction_verdict(error: ExtractionError, target: str) -> Verdict:

@@ -9,10 +9,12 @@ import io
 import os
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from musaagent.errors import InfraError, UsageError
 from musaagent.traces.schema import (
@@ -150,7 +152,13 @@ class TraceStore:
             time=datetime.now(UTC),
             **values,
         )
-        self._write(event.model_dump_json().encode() + b"\n")
+        try:
+            line = event.model_dump_json()
+        except PydanticSerializationError:
+            # Half a surrogate pair, as a server's JSON can bring it, is no text for UTF-8.
+            event = kind.model_validate(_encodable(event.model_dump()))
+            line = event.model_dump_json()
+        self._write(line.encode() + b"\n")
         self._events.append(event)  # type: ignore[arg-type]
         return event
 
@@ -177,6 +185,17 @@ class TraceStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _encodable(value: Any) -> Any:
+    """The same value with what UTF-8 cannot say replaced by `?`."""
+    if isinstance(value, str) and not isinstance(value, StrEnum):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_encodable(item) for item in value)
+    return value
 
 
 def ensure_free(path: Path) -> None:

@@ -48,6 +48,8 @@ def test_finds_the_candidate(answer: str) -> None:
         "if True:\n    class ModelNew:\n        pass\n",
         "from kernels import Net as ModelNew\n",
         "pattern = '\\d'\nclass ModelNew:\n    pass\n",
+        'class ModelNew:\n    end = "</think>"\n',
+        'class ModelNew:\n    start = "<think>"\n',
         'class ModelNew:\n    """\n    ```python\n    ModelNew()\n    ```\n    """\n',
     ],
 )

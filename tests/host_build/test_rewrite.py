@@ -136,10 +136,16 @@ def shared(declaration: str, before: str = "") -> str:
         ("__shared__ A<int, 4> s;", "A<int, 4> (&s) = "),
         ("__shared__ typename R<T>::Storage s;", "typename R<T>::Storage (&s) = "),
         ("__shared__ float s[n < 3 ? 1 : 2];", "float (&s)[n < 3 ? 1 : 2] = "),
-        ("__shared__ __align__(16) float4 s[8];", "{ __align__(16) char a; alignas(float4 [8]) char b; }"),
+        (
+            "__shared__ __align__(16) float4 s[8];",
+            "{ __align__(16) char a; alignas(float4 [8]) char b; }",
+        ),
         ("__shared__ alignas(8) char s[8];", "{ alignas(8) char a; alignas(char [8]) char b; }"),
         ("alignas(8) __shared__ char s[8];", "{ alignas(8) char a; alignas(char [8]) char b; }"),
-        ("__shared__ float s[8] __attribute__((aligned(16)));", "{ __attribute__((aligned(16))) char a; "),
+        (
+            "__shared__ float s[8] __attribute__((aligned(16)));",
+            "{ __attribute__((aligned(16))) char a; ",
+        ),
     ],
 )
 def test_static_shared_variables(declaration: str, expected: str) -> None:

@@ -64,7 +64,7 @@ def begin(path: Path) -> TraceStore:
 
 def test_what_is_recorded_is_read_again(path: Path) -> None:
     answer = PolicyAnswer(
-        text="``` \u2028 \udcff".encode("utf-8", "replace").decode(),
+        text="``` \u2028 grüße",
         messages=({"role": "user", "content": "grüß"},),
         token_ids=(1, 2),
         logprobs=(-0.5, float("-inf")),
@@ -76,6 +76,15 @@ def test_what_is_recorded_is_read_again(path: Path) -> None:
     assert [event.kind for event in events] == ["run_started", "answer"]
     assert isinstance(events[1], AnswerReceived)
     assert events[1].answer == answer
+
+
+def test_half_a_surrogate_pair_does_not_stop_the_run(path: Path) -> None:
+    answer = PolicyAnswer(text="a \ud83d b", policy_state={"k\udc00": ["\ud800"]})
+    with begin(path) as trace:
+        event = trace.record(AnswerReceived, 1, phase="write", policy="p", answer=answer)
+    assert event.answer.text == "a ? b"
+    assert event.answer.policy_state == {"k?": ["?"]}
+    assert read_trajectory(path).events[1] == event
 
 
 def test_infinities_survive(path: Path) -> None:

@@ -106,8 +106,6 @@ struct Marker {
   Region& region;
   uintptr_t address;
   size_t bytes;
-  Access access;
-  bool reads, writes;
   const void* pc;
   uint32_t segment;
   uint32_t oldest;  // segments before it are ordered before this access
@@ -164,21 +162,23 @@ void forgive_preparing_read(const Marker& m, const Cell& cell) {
   if (s.block == m.block.serial && s.thread == static_cast<uint32_t>(m.block.current)) forgive_reads(read);
 }
 
-__attribute__((noinline)) void conflict(const Marker& m, uintptr_t cell, Mark other, bool other_writes) {
-  const RaceSide mine{&m.region, cell, m.access, m.pc, m.mark, m.address, m.bytes};
+__attribute__((noinline)) void conflict(const Marker& m, Access access, uintptr_t cell, Mark other,
+                                        bool other_writes) {
+  const RaceSide mine{&m.region, cell, access, m.pc, m.mark, m.address, m.bytes};
   found_conflict(m.block, m.watch, mine, other, other_writes);
 }
 
+template <Access access>
 inline void mark_cell(const Marker& m, Cell& cell, uintptr_t address) {
-  if (m.reads && m.region.kind == RegionKind::kShared &&
+  if (reads(access) && m.region.kind == RegionKind::kShared &&
       cell.write.segment() < m.block.first_segment) {
-    report_uninitialised({&m.region, address, m.access, m.pc, m.mark, m.address, m.bytes});
+    report_uninitialised({&m.region, address, access, m.pc, m.mark, m.address, m.bytes});
   }
-  if (m.access == Access::kAtomic) forgive_preparing_read(m, cell);
-  if (!in_order(m, cell.write)) conflict(m, address, cell.write, true);
-  if (m.writes) {
-    if (!in_order(m, cell.read)) conflict(m, address, cell.read, false);
-    if (!in_order(m, cell.other_read)) conflict(m, address, cell.other_read, false);
+  if (access == Access::kAtomic) forgive_preparing_read(m, cell);
+  if (!in_order(m, cell.write)) conflict(m, access, address, cell.write, true);
+  if (writes(access)) {
+    if (!in_order(m, cell.read)) conflict(m, access, address, cell.read, false);
+    if (!in_order(m, cell.other_read)) conflict(m, access, address, cell.other_read, false);
     cell = Cell{m.mark, Mark{}, Mark{}};
   } else {
     note_read(m, cell);
@@ -203,35 +203,26 @@ void change_lock(Watch& watch, uint32_t lock) {
   watch.lock = lock;
 }
 
-void count_bytes(Launch& launch, Access access, size_t bytes) {
-  const bool writes = access == Access::kWrite || access == Access::kVolatileWrite;
-  if (!writes) launch.read_bytes += bytes;
-  if (writes || access == Access::kAtomic) launch.written_bytes += bytes;
-}
-
-void mark_region(Region& region, uintptr_t address, size_t bytes, Access access, const void* pc) {
+template <Access access>
+inline void mark_region(Region& region, uintptr_t address, size_t bytes, const void* pc) {
   Shadow* shadow = shadow_for(region, address, bytes);
   if (!shadow) return;
   Block& block = *worker->block;
   Watch& watch = worker->thread->watch;
   const bool shared = region.kind == RegionKind::kShared;
-  const bool is_volatile = access == Access::kVolatileRead || access == Access::kVolatileWrite;
-  const bool strong = access == Access::kAtomic || (is_volatile && !shared);
+  const bool strong = access == Access::kAtomic || (is_volatile(access) && !shared);
   if (strong) synchronise(block, watch, address);
   const uint32_t segment = current_segment(block, watch);
   watch.has_plain |= !strong;
   const Mark mark{segment | (strong ? Mark::kStrong : 0),
                   static_cast<uint32_t>(reinterpret_cast<uintptr_t>(pc))};
-  const bool reads = access != Access::kWrite && access != Access::kVolatileWrite;
-  const bool writes = access != Access::kRead && access != Access::kVolatileRead;
   const uint32_t oldest = shared ? block.epoch_first_segment : worker->launch->first_segment;
-  const Marker m{block, watch,  region, address, bytes,  access,
-                 reads, writes, pc,     segment, oldest, mark};
+  const Marker m{block, watch, region, address, bytes, pc, segment, oldest, mark};
   const int shift = shadow->shift;
   const size_t first = (address - shadow->origin) >> shift;
   const size_t last = (address + bytes - 1 - shadow->origin) >> shift;
   for (size_t i = first; i <= last; ++i) {
-    mark_cell(m, shadow->cells[i], shadow->origin + (i << shift));
+    mark_cell<access>(m, shadow->cells[i], shadow->origin + (i << shift));
   }
   if (access == Access::kAtomic) change_lock(watch, lock_hash(address));
 }
@@ -240,20 +231,29 @@ void mark_region(Region& region, uintptr_t address, size_t bytes, Access access,
 
 void forget_lookups() { memset(static_cast<void*>(lookups), 0, sizeof lookups); }
 
-void check_access(uintptr_t address, size_t bytes, Access access, const void* pc) {
+template <Access access>
+void check_access(uintptr_t address, size_t bytes, const void* pc) {
   Worker* const w = worker;
   if (!w || !w->thread || !options.checked) return;
   if (write_is_suspect) settle_write();
   const Lookup& known = lookup_of(pc);
   Region* region = known.region;
   if (!holds(known.first, known.bytes, address, bytes)) {
-    const bool is_read = access == Access::kRead || access == Access::kVolatileRead;
-    region = find_region(*w->block, address, bytes, is_read, pc);
+    region = find_region(*w->block, address, bytes, !writes(access), pc);
     if (!region) return;
   }
   if (region->kind == RegionKind::kUnwatched || !bytes) return;
-  if (region->kind == RegionKind::kTensor) count_bytes(*w->launch, access, bytes);
-  mark_region(*region, address, bytes, access, pc);
+  if (region->kind == RegionKind::kTensor) {
+    if (reads(access)) w->launch->read_bytes += bytes;
+    if (writes(access)) w->launch->written_bytes += bytes;
+  }
+  mark_region<access>(*region, address, bytes, pc);
 }
+
+template void check_access<Access::kRead>(uintptr_t, size_t, const void*);
+template void check_access<Access::kWrite>(uintptr_t, size_t, const void*);
+template void check_access<Access::kAtomic>(uintptr_t, size_t, const void*);
+template void check_access<Access::kVolatileRead>(uintptr_t, size_t, const void*);
+template void check_access<Access::kVolatileWrite>(uintptr_t, size_t, const void*);
 
 }  // namespace musahost

@@ -76,8 +76,8 @@ void warp_synchronised(Block& block, int number, Mask lanes) {
 using namespace musahost;
 
 void musahost_atomic_access(void* address, size_t bytes) {
-  check_access(reinterpret_cast<uintptr_t>(address), bytes, Access::kAtomic,
-               static_cast<const char*>(__builtin_return_address(0)) - 1);
+  check_access<Access::kAtomic>(reinterpret_cast<uintptr_t>(address), bytes,
+                                static_cast<const char*>(__builtin_return_address(0)) - 1);
 }
 
 void musahost_fence() {

@@ -52,8 +52,6 @@ const char* verb(Access access) {
   }
 }
 
-bool is_read(Access access) { return access == Access::kRead || access == Access::kVolatileRead; }
-
 const char* advice(const Segment& a, const Segment& b, bool any_strong) {
   if (any_strong) return "not every access is atomic and nothing orders them";
   if (a.block != b.block) return "blocks run in any order and nothing orders these two";
@@ -102,7 +100,7 @@ void report(Conflict& conflict, ReportKind kind) {
 }
 
 ReportKind kind_of(const Conflict& c) {
-  if (is_read(c.mine.access)) return kReadAfterWrite;
+  if (!writes(c.mine.access)) return kReadAfterWrite;
   return c.other_writes ? kWriteAfterWrite : kWriteAfterRead;
 }
 
@@ -187,7 +185,7 @@ void found_conflict(const Block& block, const Watch& watch, const RaceSide& mine
   const Segment& theirs = segments[other.segment()];
   if (guarded_by_lock(block, watch, theirs)) return;
   if (before_by_fences(theirs, other.segment(), block, watch)) return;
-  const bool read_before_atomic = is_read(mine.access) && other.strong();
+  const bool read_before_atomic = !writes(mine.access) && other.strong();
   const bool atomic_after_read = mine.access == Access::kAtomic && !other_writes;
   if (read_before_atomic || atomic_after_read) {
     const uint32_t reader = read_before_atomic ? mine.mark.pc : other.pc;
@@ -197,7 +195,7 @@ void found_conflict(const Block& block, const Watch& watch, const RaceSide& mine
     return;
   }
   conflict.finding = finding_here("race", 0);
-  if (!is_read(mine.access) && mine.access != Access::kAtomic && mine.access_bytes <= kSuspectBytes) {
+  if (writes(mine.access) && mine.access != Access::kAtomic && mine.access_bytes <= kSuspectBytes) {
     suspect(conflict);
   } else {
     report(conflict, kind_of(conflict));

@@ -3,8 +3,6 @@
 
 #include <sys/mman.h>
 
-#include "segments.h"
-
 namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
@@ -51,7 +49,7 @@ bool split(const Region& region, Shadow& shadow, int shift) {
 
 }  // namespace
 
-Shadow* shadow_for(Region& region, uintptr_t address, size_t bytes) {
+Shadow* make_shadow(Region& region, uintptr_t address, size_t bytes) {
   if (region.shadow && region.shadow->generation != segments.generation()) drop_shadow(region);
   Shadow* shadow = region.shadow ? region.shadow : create(region);
   if (!shadow) return nullptr;

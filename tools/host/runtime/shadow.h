@@ -1,6 +1,7 @@
 // Shadow memory: who last wrote and who read each element of a region.
 #pragma once
 #include "region.h"
+#include "segments.h"
 
 namespace musahost __attribute__((visibility("hidden"))) {
 
@@ -32,9 +33,16 @@ struct Shadow {
   uint32_t generation;
 };
 
-// The region's shadow, with cells no larger than the access and its alignment ask. Null where there is
-// no memory for it.
-Shadow* shadow_for(Region& region, uintptr_t address, size_t bytes);
+// The region's shadow, with cells as small as the access and its alignment ask. Null where there is no
+// memory for it.
+Shadow* make_shadow(Region& region, uintptr_t address, size_t bytes);
+
+inline Shadow* shadow_for(Region& region, uintptr_t address, size_t bytes) {
+  Shadow* const shadow = region.shadow;
+  const bool fits = shadow && shadow->generation == segments.generation() &&
+                    !((address | bytes) & ((size_t{1} << shadow->shift) - 1));
+  return fits ? shadow : make_shadow(region, address, bytes);
+}
 void drop_shadow(Region& region);
 
 }  // namespace musahost

@@ -9,7 +9,7 @@ using musahost::check_access;
 
 #define CALLER (static_cast<const char*>(__builtin_return_address(0)) - 1)
 #define CHECK(address, bytes, access) \
-  check_access(reinterpret_cast<uintptr_t>(address), bytes, Access::access, CALLER)
+  check_access<Access::access>(reinterpret_cast<uintptr_t>(address), bytes, CALLER)
 
 MUSAHOST_API void __tsan_init() {}
 MUSAHOST_API void __tsan_func_entry(void*) {}

@@ -98,7 +98,7 @@ extern const __thread ::musahost::Coordinates<offsetof(MusahostThread, grid_dim)
 static_assert(offsetof(MusahostThread, thread_idx) == 0);
 
 namespace musahost {
-// Set at every launch from the runtime's setting; one value serves all threads.
+// Taken over from the runtime as kernels start; one value serves all threads.
 inline int warp_size = 32;
 }  // namespace musahost
 // A reference, so that a candidate may shadow it and pass it to templates as an ordinary int.

@@ -27,15 +27,26 @@ const void* function_key(void (*kernel)(P...)) {
   return reinterpret_cast<const void*>(kernel);
 }
 
+// What warpSize shows follows the runtime's setting, which the host thread that launches need not know.
+#if MUSAHOST_CHECKED
+MUSAHOST_UNWATCHED __attribute__((noinline))
+#endif
+inline void adopt_warp_size() {
+  const int now = static_cast<int>(musahost_current.warp_size);
+  if (__builtin_expect(now != warp_size, 0)) warp_size = now;
+}
+
 template <class Call>
 void submit(const Config& c, const char* source, int line, const char* name, const void* key,
             Call& call) {
-  if (musahost_current.warp_size) warp_size = static_cast<int>(musahost_current.warp_size);
   MusahostLaunch launch{};
   launch.grid = c.grid;
   launch.block = c.block;
   launch.shared_bytes = c.shared_bytes;
-  launch.run = [](void* argument) { (*static_cast<Call*>(argument))(); };
+  launch.run = [](void* argument) {
+    adopt_warp_size();
+    (*static_cast<Call*>(argument))();
+  };
   launch.argument = &call;
   launch.function = key;
   launch.kernel = name;
