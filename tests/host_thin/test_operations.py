@@ -78,7 +78,9 @@ def test_exceptions_cross_with_their_text(functions: ModuleType, which: int) -> 
 
 
 def test_cpp_can_catch_what_torch_raised(functions: ModuleType) -> None:
-    assert functions.caught(torch.ones(2, 3)).startswith("c10: mat1 and mat2")
+    text = functions.caught(torch.ones(2, 3))
+    assert text.startswith("c10: ")
+    assert "mat1 and mat2" in text
 
 
 def test_a_warning_becomes_pythons(functions: ModuleType) -> None:
