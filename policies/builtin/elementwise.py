@@ -7,22 +7,9 @@ from musaagent.policies.builtin.body import Body, Coordinates, Scalar
 from musaagent.policies.builtin.dialect import is_float
 from musaagent.policies.builtin.ir import Pointwise, Value
 from musaagent.policies.builtin.lowering import Call, lowers
-from musaagent.policies.builtin.pointwise import (
-    Code,
-    Operand,
-    apply,
-    converted,
-    filled,
-    of_coordinates,
-    promoted,
-)
-from musaagent.policies.builtin.sizes import ONE, Num, Real
+from musaagent.policies.builtin.pointwise import Code, Operand, apply, clipped, promoted
 
 _SELU_ALPHA, _SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934
-
-
-def _clipped(t: Any, x: str, low: float, high: float) -> str:
-    return f"({x} < {t(low)} ? {t(low)} : {x} > {t(high)} ? {t(high)} : {x})"
 
 
 def _softplus(t: Any, x: str) -> str:
@@ -50,9 +37,9 @@ _UNARY: dict[str, Code] = {
     "mish": lambda t, x: f"{x} * {t.tanh(_softplus(t, x))}",
     "selu": lambda t, x: f"{t(_SELU_SCALE)} * ({x} > {t(0)} ? {x} : "
                          f"{t(_SELU_ALPHA)} * {t.expm1(x)})",
-    "relu6": lambda t, x: _clipped(t, x, 0, 6),
-    "hardsigmoid": lambda t, x: _clipped(t, f"({x} + {t(3)})", 0, 6) + f" / {t(6)}",
-    "hardswish": lambda t, x: f"{x} * {_clipped(t, f'({x} + {t(3)})', 0, 6)} / {t(6)}",
+    "relu6": lambda t, x: clipped(t, x, 0, 6),
+    "hardsigmoid": lambda t, x: clipped(t, f"({x} + {t(3)})", 0, 6) + f" / {t(6)}",
+    "hardswish": lambda t, x: f"{x} * {clipped(t, f'({x} + {t(3)})', 0, 6)} / {t(6)}",
     "log_sigmoid": lambda t, x: f"({x} < {t(0)} ? {x} : {t(0)}) - "
                                 f"{t.log1p(t.exp('-' + t.fabs(x)))}",
     "deg2rad": lambda t, x: f"{x} * {t(math.pi / 180)}",
@@ -267,91 +254,6 @@ def power(call: Call, x: Operand, y: Operand) -> Value:
     return apply(call.shape, call.dtype, (x, y), lambda t, a, b: t.pow(a, b), weight=20)
 
 
-@lowers("aten.gelu.default")
-def gelu(call: Call, x: Value, approximate: str = "none") -> Value:
-    def exact(t: Any, a: str) -> str:
-        return f"{t(0.5)} * {a} * ({t(1)} + {t.erf(f'{a} * {t(math.sqrt(0.5))}')})"
-
-    def with_tanh(t: Any, a: str) -> str:
-        inner = f"{t(math.sqrt(2 / math.pi))} * ({a} + {t(0.044715)} * {a} * {a} * {a})"
-        return f"{t(0.5)} * {a} * ({t(1)} + {t.tanh(inner)})"
-
-    code = exact if approximate == "none" else with_tanh
-    return apply(call.shape, call.dtype, (x,), code, weight=10)
-
-
-@lowers("aten.leaky_relu.default")
-def leaky_relu(call: Call, x: Value, slope: float = 0.01) -> Value:
-    code: Code = lambda t, a: f"{a} > {t(0)} ? {a} : {a} * {t(slope)}"  # noqa: E731
-    return apply(call.shape, call.dtype, (x,), code)
-
-
-@lowers("aten.prelu.default")
-def prelu(call: Call, x: Value, weight: Value) -> Value:
-    def element(body: Body, at: Coordinates) -> Scalar:
-        one = weight.numel == ONE
-        where = (at[0] * 0,) if one or x.rank < 2 else (at[1],)
-        a, w = body.read(x, at), body.read(weight, where)
-        return body.let(f"{a.text} > 0 ? {a.text} : {a.text} * {w.text}", a.ctype, a, w)
-
-    return Pointwise(call.shape, call.dtype, (x, weight), element)
-
-
-@lowers("aten.elu.default")
-def elu(call: Call, x: Value, alpha: float = 1, scale: float = 1, inner: float = 1) -> Value:
-    def code(t: Any, a: str) -> str:
-        grown = f"{t(alpha * scale)} * {t.expm1(f'{a} * {t(inner)}')}"
-        return f"{a} > {t(0)} ? {a} * {t(scale)} : {grown}"
-
-    return apply(call.shape, call.dtype, (x,), code, weight=10)
-
-
-@lowers("aten.celu.default")
-def celu(call: Call, x: Value, alpha: float = 1) -> Value:
-    def code(t: Any, a: str) -> str:
-        return f"{a} > {t(0)} ? {a} : {t(alpha)} * {t.expm1(f'{a} / {t(alpha)}')}"
-
-    return apply(call.shape, call.dtype, (x,), code, weight=10)
-
-
-@lowers("aten.softplus.default")
-def softplus(call: Call, x: Value, beta: float = 1, threshold: float = 20) -> Value:
-    def code(t: Any, a: str) -> str:
-        b = f"{a} * {t(beta)}"
-        return f"{b} > {t(threshold)} ? {a} : {t.log1p(t.exp(b))} / {t(beta)}"
-
-    return apply(call.shape, call.dtype, (x,), code, weight=20)
-
-
-@lowers("aten.hardtanh.default")
-def hardtanh(call: Call, x: Value, low: float = -1, high: float = 1) -> Value:
-    return apply(call.shape, call.dtype, (x,), lambda t, a: _clipped(t, a, low, high))
-
-
-@lowers("aten.hardshrink.default")
-def hardshrink(call: Call, x: Value, lambd: float = 0.5) -> Value:
-    def code(t: Any, a: str) -> str:
-        return f"{a} >= {t(-lambd)} && {a} <= {t(lambd)} ? {t(0)} : {a}"
-
-    return apply(call.shape, call.dtype, (x,), code)
-
-
-@lowers("aten.softshrink.default")
-def softshrink(call: Call, x: Value, lambd: float = 0.5) -> Value:
-    def code(t: Any, a: str) -> str:
-        return (
-            f"{a} > {t(lambd)} ? {a} - {t(lambd)} : {a} < {t(-lambd)} ? {a} + {t(lambd)} : "
-            f"{a} * {t(0)}"
-        )
-
-    return apply(call.shape, call.dtype, (x,), code)
-
-
-@lowers("aten.threshold.default")
-def threshold(call: Call, x: Value, limit: float, value: float) -> Value:
-    return apply(call.shape, call.dtype, (x,), lambda t, a: f"{a} <= {t(limit)} ? {t(value)} : {a}")
-
-
 @lowers("aten.clamp.default", "aten.clamp.Tensor", "aten.clip.default", "aten.clip.Tensor")
 def clamp(call: Call, x: Value, min: Operand | None = None, max: Operand | None = None) -> Value:
     value: Value = x
@@ -438,54 +340,3 @@ def dropout(call: Call, x: Value, p: float, train: bool) -> Value:
     if train and p > 0:
         raise call.refuse("random in train mode")
     return x
-
-
-@lowers("aten.to.dtype", "aten.to.dtype_layout", "aten.to.device", "aten._to_copy.default",
-        "aten.to.other", "aten.type_as.default")  # fmt: skip
-def to(call: Call, x: Value, *unused: Any, **also_unused: Any) -> Value:
-    return converted(x, call.dtype)
-
-
-@lowers("aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
-def zeros(call: Call, *unused: Any, **also_unused: Any) -> Value:
-    return filled(call.shape, call.dtype, 0)
-
-
-@lowers("aten.ones_like.default", "aten.ones.default", "aten.new_ones.default")
-def ones(call: Call, *unused: Any, **also_unused: Any) -> Value:
-    return filled(call.shape, call.dtype, 1)
-
-
-@lowers("aten.full_like.default", "aten.full.default", "aten.new_full.default")
-def full(call: Call, like: Any, *value: Any, **unused: Any) -> Value:
-    given: Any = unused.get("fill_value", value[-1] if value else None)
-    return filled(call.shape, call.dtype, given)
-
-
-@lowers("aten.scalar_tensor.default", "aten.fill.Scalar")
-def scalar_tensor(call: Call, first: Any, value: Any = None, **unused: Any) -> Value:
-    return filled(call.shape, call.dtype, first if value is None else value)
-
-
-@lowers("aten.arange.default", "aten.arange.start", "aten.arange.start_step")
-def arange(call: Call, *bounds: Num | Real | float, **unused: Any) -> Value:
-    start: Num | Real | float = bounds[0] if len(bounds) > 1 else 0
-    step = bounds[2] if len(bounds) > 2 else 1
-
-    def element(body: Body, at: Coordinates) -> Scalar:
-        k = body.as_scalar(at[0])
-        counted = of_coordinates(call.shape, "int64", lambda b, a: k)
-        formula: Code = lambda t, i, a, s: f"{a} + {i} * {s}"  # noqa: E731
-        return apply(call.shape, call.dtype, (counted, start, step), formula).compute(body, at)
-
-    return of_coordinates(call.shape, call.dtype, element)
-
-
-@lowers("aten.eye.default", "aten.eye.m")
-def eye(call: Call, *unused: Any, **also_unused: Any) -> Value:
-    def element(body: Body, at: Coordinates) -> Scalar:
-        row, column = (body.as_scalar(i) for i in at)
-        one = body.let(f"{row.text} == {column.text}", "bool", row, column)
-        return body.cast(one, "float")
-
-    return converted(of_coordinates(call.shape, "float32", element), call.dtype)

@@ -1,8 +1,10 @@
 """Imports every module that registers lowerings, so that the table is full."""
 
 from musaagent.policies.builtin import (
+    activations,
     attention,
     conv,
+    creation,
     elementwise,
     losses,
     matmul,
@@ -10,12 +12,15 @@ from musaagent.policies.builtin import (
     pool,
     reductions,
     scans,
+    selections,
     views,
 )
 
 __all__ = [
+    "activations",
     "attention",
     "conv",
+    "creation",
     "elementwise",
     "losses",
     "matmul",
@@ -23,5 +28,6 @@ __all__ = [
     "pool",
     "reductions",
     "scans",
+    "selections",
     "views",
 ]

@@ -18,6 +18,14 @@ from musaagent.tools.opgraph import GraphNode, GraphValue, OpGraph, TensorMeta
 Lowered = Any
 """A Value, or a tuple of them for a node with several outputs."""
 
+_SAME = {
+    "multiply": "mul", "subtract": "sub", "divide": "div", "true_divide": "div", "negative": "neg",
+    "absolute": "abs", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le",
+    "not_equal": "ne", "clip": "clamp", "fix": "trunc", "arccos": "acos", "arcsin": "asin",
+    "arctan": "atan", "arctan2": "atan2", "arccosh": "acosh", "arcsinh": "asinh",
+    "arctanh": "atanh", "special_expit": "sigmoid", "special_round": "round",
+}  # fmt: skip
+"""Second names of ops; those that start with special_ need none."""
 _TABLE: dict[str, Callable[..., Lowered]] = {}
 
 
@@ -131,9 +139,11 @@ class Lowering:
             return _TABLE[op], False
         space, _, rest = op.partition(".")
         name, _, overload = rest.partition(".")
-        functional = f"{space}.{name[:-1]}.{overload}"
-        if name.endswith("_") and functional in _TABLE:
-            return _TABLE[functional], True
+        in_place = name.endswith("_") and not name.endswith("__")
+        plain = name.removesuffix("_") if in_place else name
+        known = f"{space}.{_SAME.get(plain, plain.removeprefix('special_'))}.{overload}"
+        if known in _TABLE:
+            return _TABLE[known], in_place
         raise Refusal(f"no family for {op}")
 
     def _rebind(self, call: Call, target: Value, result: Value) -> None:

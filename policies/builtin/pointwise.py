@@ -1,6 +1,7 @@
 """Building elementwise values: broadcasting, type promotion, and the formulas' notation."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from musaagent.policies.builtin.body import Body, Coordinates, Scalar, literal
 from musaagent.policies.builtin.dialect import is_float, is_integer, register_type
@@ -142,6 +143,11 @@ def converted(value: Value, dtype: str) -> Value:
         return body.let(body.kernel.up(body.kernel.down(wide, dtype), dtype), "float", wide)
 
     return Pointwise(value.shape, dtype, (value,), element)
+
+
+def clipped(t: Any, x: str, low: float, high: float) -> str:
+    """x held between low and high; NaN stays."""
+    return f"({x} < {t(low)} ? {t(low)} : {x} > {t(high)} ? {t(high)} : {x})"
 
 
 def add(x: Operand, y: Operand, dtype: str) -> Pointwise:
