@@ -84,6 +84,7 @@ class Runtime:
         self.registry = Registry(self.library.musahost_register, self.library.musahost_unregister)
         self._held: dict[int, _Held] = {}
         self._handles = itertools.count(1)
+        self._numbers = itertools.count(1)
         self._pending: dict[int, BaseException] = {}
         self._thread = threading.local()
         # ctypes frees a callback with its last reference.
@@ -158,7 +159,7 @@ class Runtime:
         try:
             self._run(name.decode(), values_at(arguments, count), result[0], keep)
         except BaseException as error:  # comes out again where Python called C++
-            number = len(self._pending) + 1
+            number = next(self._numbers)
             self._pending[number] = error
             set_text(result[0], str(error), keep)
             result[0].extra = number
@@ -302,6 +303,7 @@ class Runtime:
     def call(self, function: int, values: Any, count: int) -> Any:
         """Runs a function of a library; raises what it threw."""
         result = Value()
+        first = next(self._numbers)
         status = self.library.musahost_thin_call(function, values, count, result)
         try:
             if status:
@@ -309,11 +311,13 @@ class Runtime:
             return self.unbox(result, [])
         finally:
             self.library.musahost_thin_finish()
+            # What C++ caught and dropped would keep the frames of this call alive.
+            for number in [n for n in self._pending if n > first]:
+                del self._pending[number]
 
     def raise_status(self, status: int, result: Value) -> None:
         if status == _PENDING:
-            error = self._pending.get(result.extra)
-            self._pending.clear()
+            error = self._pending.pop(result.extra, None)
             if error is not None:
                 raise error
         raise _EXCEPTIONS[min(status, _PENDING - 1)](text_of(result))
