@@ -1,4 +1,6 @@
 // Block and grid barriers, and threads that wait by spinning.
+#include "barrier.h"
+
 #include <algorithm>
 
 #include "checker.h"

@@ -4,11 +4,11 @@
 #include <mutex>
 #include <numeric>
 
+#include "blocks.h"
 #include "checker.h"
 #include "faults.h"
 #include "pool.h"
 #include "report.h"
-#include "scheduler.h"
 
 namespace musahost __attribute__((visibility("hidden"))) {
 namespace {

@@ -8,9 +8,9 @@
 
 namespace musahost __attribute__((visibility("hidden"))) {
 
-// Runs blocks of the launch on the calling OS thread until none is left or the launch is cancelled.
-void run_blocks(Launch& launch, int worker_number);
-
+// Runs threads of the block until control comes back: none can run, one failed, or all only spin.
+// False if none could run.
+bool run_some(Block& block);
 // The running block, with every thread that ended counted out. What waits or counts threads asks this.
 Block& settled_block();
 // Suspends the running thread in `state` until it is made ready; others run meanwhile.
@@ -20,8 +20,5 @@ void let_others_run();
 void make_ready(Block& block, int thread);
 // Ends the running thread's launch: nothing more of its block is executed. Does not return.
 [[noreturn]] void abandon(Fault fault);
-
-// Threads at a barrier that has all its threads get on; called when one arrives or one exits.
-void complete_barrier(Block& block);
 
 }  // namespace musahost
