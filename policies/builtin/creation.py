@@ -15,7 +15,9 @@ def to(call: Call, x: Value, *unused: Any, **also_unused: Any) -> Value:
     return converted(x, call.dtype)
 
 
-@lowers("aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default")
+@lowers(
+    "aten.zeros_like.default", "aten.zeros.default", "aten.new_zeros.default", "aten.zero.default"
+)
 def zeros(call: Call, *unused: Any, **also_unused: Any) -> Value:
     return filled(call.shape, call.dtype, 0)
 

@@ -103,8 +103,13 @@ def _paths(graph: OpGraph) -> dict[str, str]:
     """The Python expression, in forward, of every tensor that may be passed."""
     paths = {}
     for value in (*graph.parameters, *graph.buffers, *graph.constants):
-        paths[value.name] = f"self.{value.path}" if value.path else ""
+        parts = value.path.split(".")
+        paths[value.name] = "self" + "".join(map(_member, parts)) if value.path else ""
     return paths
+
+
+def _member(name: str) -> str:
+    return f".{name}" if name.isidentifier() else f"[{name}]"
 
 
 def _forward(

@@ -198,7 +198,7 @@ class Symbols:
                 if wanted[0] % made[0] == 0:
                     return f"{text} * {wanted[0] // made[0]}"
                 if wanted[0] and made[0] % wanted[0] == 0:
-                    return f"({text}) / {made[0] // wanted[0]}"
+                    return f"{f'({text})' if count > 1 else text} / {made[0] // wanted[0]}"
         return None
 
     def _quotient(self, wanted: Values) -> str | None:
