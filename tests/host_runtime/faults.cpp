@@ -28,6 +28,14 @@ EXPORT int past_dynamic_shared() {
   });
 }
 
+static float weights[9];
+EXPORT int past_module_variable(float* y) {
+  for (float& weight : weights) weight = y[0];
+  return LAUNCH("past_module_variable", dim(1), dim(10), 0)([=] {
+    y[thread_x] = weights[thread_x];  // here
+  });
+}
+
 EXPORT int read_host_memory(const float* host, float* y) {
   return LAUNCH("read_host_memory", dim(1), dim(4), 0)([=] {
     y[thread_x] = host[thread_x];  // here

@@ -170,3 +170,19 @@ EXPORT int wait_in_block(int* y) {
     }
   });
 }
+
+// The same through a volatile in global memory, with no atomic operation on the waiting side.
+EXPORT int wait_for_volatile(volatile int* flag, int* data, int* y) {
+  return LAUNCH("wait_for_volatile", dim(1), dim(2), 0)([=] {
+    if (thread_x == 0) {
+      while (*flag == 0) {
+      }
+      musahost_fence();
+      *y = *data;
+    } else {
+      *data = 5;
+      musahost_fence();
+      *flag = 1;
+    }
+  });
+}

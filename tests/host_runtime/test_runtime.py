@@ -184,6 +184,14 @@ def test_waiting_for_threads_of_the_own_block(right):
     assert y[0] == 1
 
 
+def test_waiting_for_a_volatile_in_checked_mode(runtime, kernels_of):
+    kernels = kernels_of("right", (0, 32, True))
+    y = np.zeros(1, np.int32)
+    assert kernels("wait_for_volatile", np.zeros(1, np.int32), np.zeros(1, np.int32), y) == 0
+    assert y[0] == 5
+    assert runtime.report()["findings"] == []
+
+
 def test_launches_are_counted_with_their_traffic(runtime, kernels_of):
     kernels = kernels_of("basic", (0, 32, True))
     x = np.ones(1000, np.float32)

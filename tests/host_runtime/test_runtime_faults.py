@@ -73,6 +73,14 @@ def test_past_shared_variables(run, order):
     assert "past the end of dynamic shared memory of 64 bytes" in finding["message"]
 
 
+def test_past_a_variable_of_the_module(run, order):
+    finding, _ = run("past_module_variable", floats(10), order=order)
+    assert finding["message"] == (
+        "read of 4 bytes: 0 bytes past the end of variable 'weights' of 36 bytes"
+    )
+    assert finding["thread"] == [9, 0, 0]
+
+
 def test_host_memory_is_no_tensor(run):
     memory = ctypes.create_string_buffer(1 << 22)
     finding, _ = run("read_host_memory", ctypes.byref(memory, 1 << 21), floats(4))

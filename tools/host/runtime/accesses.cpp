@@ -86,7 +86,7 @@ Region* find_region(Block& block, uintptr_t address, size_t bytes, bool is_read,
   Lookup found = our_memory(block, address, bytes, is_read);
   if (!found.region) {
     Region* region = block.shared.holds(address) ? block.shared.region_of(address, bytes)
-                                                 : global_region(address, bytes, pc);
+                                                 : global_region(address, bytes);
     if (region) found = {region->first, region->bytes, region};
   }
   if (found.region) {

@@ -29,7 +29,7 @@ void start_of_launch(Launch& launch) {
   segments.start_launch();
   launch.first_segment = segments.next();
   forget_fences();
-  forget_modules();
+  refresh_modules();
   forget_lookups();
   start_races();
 }

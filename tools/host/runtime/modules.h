@@ -6,10 +6,13 @@
 
 namespace musahost __attribute__((visibility("hidden"))) {
 
-// The data segment of the module of `pc` that holds [address, address + bytes), else null.
-Region* module_region(uintptr_t address, size_t bytes, const void* pc);
-// Looks modules up anew: a library may have been loaded or unloaded since.
-void forget_modules();
+// The variable with all of [address, address + bytes) in a library that is linked to this one, else null:
+// candidates' variables are device memory, those of other libraries are not.
+Region* module_region(uintptr_t address, size_t bytes);
+// The variable of such a library before the address, else null.
+const Region* nearest_variable(uintptr_t address);
+// Looks modules up anew if a library has been loaded or unloaded since.
+void refresh_modules();
 // Whether anything is mapped at the address.
 bool is_mapped(uintptr_t address);
 

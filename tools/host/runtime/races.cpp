@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "fences.h"
+#include "registry.h"
 #include "report.h"
 
 namespace musahost __attribute__((visibility("hidden"))) {
@@ -71,7 +72,7 @@ const void* full_pc(uint32_t low, const void* near) {
 std::string region_and_offset(const RaceSide& side) {
   const Region& r = *side.region;
   return text("byte %zu of ", std::max(side.address, r.first) - r.first) +
-         (r.name.empty() ? text("a tensor of %zu bytes", r.bytes) : r.name);
+         name_of(r);
 }
 
 void tell(Conflict& conflict) {

@@ -78,13 +78,8 @@ Region* find_back(Registry& r, uintptr_t address, Accept accept) {
   return nullptr;
 }
 
-std::string name_of(const Region& region) {
-  if (!region.name.empty()) return region.name;
-  return text("a tensor of %zu bytes", region.bytes);
-}
-
 std::string relation(const Region& region, uintptr_t address) {
-  const std::string size = region.kind == RegionKind::kShared ? text(" of %zu bytes", region.bytes) : "";
+  const std::string size = region.kind == RegionKind::kTensor ? "" : text(" of %zu bytes", region.bytes);
   if (address >= region.end()) {
     return text("%zu bytes past the end of ", address - region.end()) + name_of(region) + size;
   }
@@ -114,14 +109,22 @@ const Region* freed_region(Registry& r, uintptr_t address) {
 
 }  // namespace
 
-Region* global_region(uintptr_t address, size_t bytes, const void* pc) {
+// Registered names need not say what they name.
+std::string name_of(const Region& region) {
+  if (region.name.empty()) return text("a tensor of %zu bytes", region.bytes);
+  const bool bare = region.kind == RegionKind::kTensor && region.name.rfind("tensor", 0) != 0 &&
+                    region.name.rfind("cudaMalloc", 0) != 0;
+  return (bare ? "tensor " : "") + region.name;
+}
+
+Region* global_region(uintptr_t address, size_t bytes) {
   Registry& r = registry();
   {
     const std::lock_guard lock(r.mutex);
     const auto holds = [&](const Region& region) { return region.holds(address, bytes); };
     if (Region* found = find_back(r, address, holds)) return found;
   }
-  return module_region(address, bytes, pc);
+  return module_region(address, bytes);
 }
 
 std::string describe_address(uintptr_t address) {
@@ -129,6 +132,7 @@ std::string describe_address(uintptr_t address) {
   if (worker && worker->block && worker->block->shared.holds(address)) {
     if (const Region* near = worker->block->shared.nearest(address)) return relation(*near, address);
   }
+  if (const Region* variable = nearest_variable(address)) return relation(*variable, address);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   const Region* near = nearest_entry(r, address);

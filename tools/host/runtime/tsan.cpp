@@ -11,6 +11,23 @@ using musahost::check_access;
 #define CHECK(address, bytes, access) \
   check_access<Access::access>(reinterpret_cast<uintptr_t>(address), bytes, CALLER)
 
+namespace {
+
+// Reads of one volatile after another: a thread that waits for a flag must let its setter run.
+constexpr unsigned kPatience = 16;
+
+void note_volatile_read(const void* address) {
+  static const void* last = nullptr;
+  static unsigned times = 0;
+  times = address == last ? times + 1 : 0;
+  last = address;
+  if (times < kPatience) return;
+  times = 0;
+  musahost_yield();
+}
+
+}  // namespace
+
 MUSAHOST_API void __tsan_init() {}
 MUSAHOST_API void __tsan_func_entry(void*) {}
 MUSAHOST_API void __tsan_func_exit() {}
@@ -22,9 +39,15 @@ MUSAHOST_API void __tsan_vptr_read(void**) {}
   MUSAHOST_API void __tsan_write##n(void* p) { CHECK(p, n, kWrite); }                            \
   MUSAHOST_API void __tsan_unaligned_read##n(void* p) { CHECK(p, n, kRead); }                    \
   MUSAHOST_API void __tsan_unaligned_write##n(void* p) { CHECK(p, n, kWrite); }                  \
-  MUSAHOST_API void __tsan_volatile_read##n(void* p) { CHECK(p, n, kVolatileRead); }             \
+  MUSAHOST_API void __tsan_volatile_read##n(void* p) {                                           \
+    note_volatile_read(p);                                                                       \
+    CHECK(p, n, kVolatileRead);                                                                  \
+  }                                                                                              \
   MUSAHOST_API void __tsan_volatile_write##n(void* p) { CHECK(p, n, kVolatileWrite); }           \
-  MUSAHOST_API void __tsan_unaligned_volatile_read##n(void* p) { CHECK(p, n, kVolatileRead); }   \
+  MUSAHOST_API void __tsan_unaligned_volatile_read##n(void* p) {                                \
+    note_volatile_read(p);                                                                       \
+    CHECK(p, n, kVolatileRead);                                                                  \
+  }                                                                                              \
   MUSAHOST_API void __tsan_unaligned_volatile_write##n(void* p) { CHECK(p, n, kVolatileWrite); } \
   MUSAHOST_API void __tsan_read_write##n(void* p) {                                              \
     CHECK(p, n, kRead);                                                                          \
