@@ -135,13 +135,8 @@ def test_default_arguments_in_both_sources(build: Make) -> None:
         (CUDA + MODULE.replace("TORCH_EXTENSION_NAME", "ext"), "", None, True),
         (CUDA + MODULE.replace("TORCH_EXTENSION_NAME", "other"), "", None, False),
         (CUDA, CPP, None, False),
-        pytest.param(
-            "",
-            CUDA.replace("<<<(n + 255) / 256, 256>>>", ""),
-            FUNCTIONS,
-            False,
-            marks=pytest.mark.xfail(reason="device code in cpp_sources builds here", strict=False),
-        ),
+        ("", CUDA.replace("<<<(n + 255) / 256, 256>>>", ""), FUNCTIONS, False),
+        ("", CUDA, FUNCTIONS, False),
     ],
 )
 def test_where_the_module_comes_from(

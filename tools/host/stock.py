@@ -17,6 +17,7 @@ from musaagent.tools.host.sources import (
 )
 from musaagent.tools.results import Diagnostic
 
+_DEVICE_ONLY = frozenset("threadIdx blockIdx blockDim gridDim __syncthreads".split())
 _PYBIND_HEADERS = ("torch/extension.h", "torch/python.h", "pybind11/")
 # Beginnings of what g++ takes, and what nvcc takes and g++ does not know.
 _GCC_FLAGS = (
@@ -65,17 +66,21 @@ def _error(tool: str, message: str, part: Piece, line: int) -> Diagnostic:
 
 
 def _cuda_in_cpp(part: Piece) -> list[Diagnostic]:
-    """g++ compiles cpp_sources: it knows no launches, and no __global__ without a CUDA header."""
+    """g++ compiles cpp_sources: it knows no launches and no built-in variables, with any header."""
     cuda_header = any("cuda" in header for header in part.headers)
     for index, token in enumerate(part.source.tokens):
-        if part.source.skipped(index):
+        if token.blank or token.directive or part.source.skipped(index):
             continue
         if token.kind is Kind.LAUNCH_OPEN:
-            message = "expected primary-expression before '<' token: g++ compiles {}, not nvcc"
-            return [_error("g++", message.format(part.label), part, token.line)]
-        if token.text == "__global__" and not cuda_header and not token.directive:
-            message = "'__global__' does not name a type: g++ compiles {}, not nvcc"
-            return [_error("g++", message.format(part.label), part, token.line)]
+            wrong = "expected primary-expression before '<' token"
+        elif token.text in _DEVICE_ONLY:
+            wrong = f"'{token.text}' was not declared in this scope"
+        elif token.text == "__global__" and not cuda_header:
+            wrong = "'__global__' does not name a type"
+        else:
+            continue
+        message = f"{wrong}: g++ compiles {part.label}, not nvcc"
+        return [_error("g++", message, part, token.line)]
     return []
 
 
