@@ -77,14 +77,12 @@ def test_exceptions_cross_with_their_text(functions: ModuleType, which: int) -> 
     assert type(caught.value) is kind
 
 
-@pytest.mark.skip(reason="red: an exception that crosses leaves a tensor handle behind")
 def test_cpp_can_catch_what_torch_raised(functions: ModuleType) -> None:
     text = functions.caught(torch.ones(2, 3))
     assert text.startswith("c10: ")
     assert "mat1 and mat2" in text
 
 
-@pytest.mark.skip(reason="red: an exception that crosses leaves a tensor handle behind")
 def test_a_warning_becomes_pythons(functions: ModuleType) -> None:
     with pytest.warns(UserWarning, match="careful 3"):
         functions.warned()
