@@ -27,6 +27,8 @@ from musaagent.tools.host.toolchain import TorchHeaders, find_torch, python_incl
 from musaagent.tools.results import Build, Diagnostic
 
 _MEMORY_MB: dict[Level, int] = {"thin": 4096, "full": 8192}
+# Torch's own headers take most of a minute, several on a busy machine.
+_LEAST_S: dict[Level, float] = {"thin": 0.5, "full": 400.0}
 _LOG_TAIL_LINES = 30
 
 
@@ -124,7 +126,7 @@ class Job:
         if (
             self.failed(attempt)
             and self.torch is not None
-            and beyond_thin(attempt.diagnostics, self.torch)
+            and beyond_thin(attempt.diagnostics, self.torch, self.parts.headers)
         ):
             attempt = self.attempt("full", merged, deadline)
         return attempt
@@ -145,7 +147,7 @@ class Job:
             self.parts.compiler, self.sources, made, level, self.mode, folders, self.torch
         )
         start = time.monotonic()
-        left = max(deadline - start, 1.0)
+        left = max(deadline - start, _LEAST_S[level])
         finished = self.run_script(script, level, left)
         self.seconds += time.monotonic() - start
         if finished.timed_out or finished.memory_exceeded:

@@ -19,6 +19,7 @@ _NOT_A_NAME = frozenset(
     "alignas __align__ __attribute__ __builtin_align__ __launch_bounds__ __maxnreg__"
     " __cluster_dims__ __declspec noexcept decltype requires throw explicit sizeof".split()
 )
+_STATEMENTS = frozenset({"if", "for", "while", "switch", "return", "catch"})
 _CLASS_KEYS = frozenset({"struct", "class", "union", "enum"})
 
 
@@ -216,11 +217,12 @@ class _Outliner:
                 self.others.append((start, index))
             return
         words = frozenset(self.tokens[i].text for i in head if i < parameters[0])
-        if close is None and len(words) == 1:
-            return  # a macro's call, or a statement outside any function
+        name = self.tokens[previous(self.tokens, parameters[0])].text
+        if (close is None and len(words) == 1) or name in _STATEMENTS:
+            return  # a macro's call, or a statement after a brace too many
         self.functions.append(
             Function(
-                name=self.tokens[previous(self.tokens, parameters[0])].text,
+                name=name,
                 words=words,
                 start=start,
                 parameters=parameters,
