@@ -196,7 +196,8 @@ class _ForkServer:
         with self._lock:
             self._count += 1
             child = Child(self, self._count, name, spec)
-            child.channel = Channel(ours)
+            # What a worker may not hold, it need not send.
+            child.channel = Channel(ours, max_bytes=spec.memory_mb << 20)
             self._children[child._number] = child
             self._fresh.append((output, child))
         request = {"op": "spawn", "id": child._number, "name": name, "entry": entry}
