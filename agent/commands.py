@@ -122,7 +122,7 @@ def eval_command(chosen: argparse.Namespace) -> int:
             evaluation.EvalSettings(
                 target=chosen.target,
                 policy=chosen.policy,
-                answers=chosen.answers,
+                answers=chosen.answers and str(Path(chosen.answers).resolve()),
                 max_turns=chosen.max_turns,
                 seed=chosen.seed,
                 warp_size=chosen.warp_size,

@@ -128,4 +128,4 @@ def natural_order(name: str) -> list[tuple[int, int | str]]:
     """Sort key that reads digits as numbers: `2_x.py` before `10_x.py`."""
     # The first item keeps a number from being compared with a text.
     parts = re.split(r"(\d+)", name)
-    return [(0, int(part)) if part.isdigit() else (1, part) for part in parts]
+    return [(0, int(part)) if part.isdecimal() else (1, part) for part in parts]
