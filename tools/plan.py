@@ -1,5 +1,6 @@
 """The plan of a task: traced, measured, scaled and probed, all in the jailed worker."""
 
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,6 +17,10 @@ from musaagent.tools.traps import dead_parameters, graph_traps, probe_traps
 
 _UNTRACED_FLOPS = 64
 """Operations for each element, where an op cannot be traced."""
+
+_SEARCH_S = 20.0
+_LEAST_SEARCH_S = 4.0
+"""CPU seconds for all searches of a task together, and for the last one at least."""
 
 BUDGETS = {"run": scales.RUN, "check": scales.CHECK}
 """The scales that a worker opens, beside `own`."""
@@ -36,12 +41,14 @@ class TaskScales:
     def __post_init__(self) -> None:
         self.own = trace(self.source, name=self.name)
         self.constants = propose_scalings(self.source)
+        self._deadline = time.process_time() + _SEARCH_S
         self._traced: dict[frozenset[tuple[str, int]], Traced] = {}
         self._footprints: dict[frozenset[tuple[str, int]], Footprint | None] = {}
 
     def scale(self, budget: Budget) -> Scale:
         """The sizes for a budget: the task's own where they meet it."""
-        return scales.choose(self.constants, footprint(self.own), self._measure, budget)
+        left = max(_LEAST_SEARCH_S, self._deadline - time.process_time())
+        return scales.choose(self.constants, footprint(self.own), self._measure, budget, left)
 
     def traced(self, overrides: Mapping[str, int]) -> Traced:
         if not overrides:
@@ -97,7 +104,8 @@ def plan_task(source: str, *, name: str = "task", probe: bool = True) -> Plan:
     `probe` also asks the reference what would pass without the work. Raises TaskCodeError.
     """
     task = TaskScales(source, name)
-    run, check = task.scale(scales.RUN), task.scale(scales.CHECK)
+    run = task.scale(scales.RUN)
+    check = task.scale(scales.CHECK) if run.reached else run
     own, scaled = task.own, task.traced(run.overrides)
     graph = own.graph
     if scaled.graph is None:
@@ -137,7 +145,7 @@ def _graph_traps(own: Traced) -> Iterator[Trap]:
 
 
 def _probed(task: TaskScales, run: Scale, check: Scale) -> Iterator[Trap]:
-    probe = task.scale(scales.PROBE)
+    probe = task.scale(scales.PROBE) if run.reached else run
     try:
         traps = list(probe_traps(task.model(probe.overrides)))
     except TaskCodeError:

@@ -18,8 +18,8 @@ from musaagent.policies.builtin.ir import Affine, Custom, Leaf, Value, affine
 from musaagent.policies.builtin.schedule import Schedule
 from musaagent.policies.builtin.sizes import Num, Real, Shape
 
-_INT_ELEMENTS = 2**30
-"""Below it an int holds every index, and a grid-stride step beyond the end."""
+_INT_ELEMENTS = 2**31 - 2**27
+"""Below it an int holds every index, and a step of the largest grid beyond the end."""
 
 
 @dataclass(frozen=True)
@@ -287,7 +287,7 @@ class Program:
 _BLOCKS_FOR = """
 static unsigned blocks_for(int64_t work, int64_t per_block) {
   const int64_t blocks = (work + per_block - 1) / per_block;
-  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < 1048576 ? blocks : 1048576);
+  return static_cast<unsigned>(blocks < 1 ? 1 : blocks < 65536 ? blocks : 65536);
 }
 """
 

@@ -22,6 +22,8 @@ from musaagent.policies.builtin.sizes import ONE, Num, Refusal, num, product
 _BLOCKS_WANTED = 1024
 _FEW_BLOCKS = 128
 _LEAST_PIECE = 1024
+_MANY_ROWS = 2**18
+"""With so many rows side by side, a thread to each row fills the device."""
 
 
 def _power_of_two(at_least: int, most: int) -> int:
@@ -54,10 +56,11 @@ def layout_of(reduction: Reduction, schedule: Schedule) -> Layout:
     length, rows = product(reduction.reduced).own, product(reduction.kept).own
     block = _power_of_two(schedule.block, 1024)
     if side_by_side:
-        slots = _power_of_two(min(rows, 32), 32)
+        slots = block if rows >= _MANY_ROWS else _power_of_two(min(rows, 32), 32)
         lanes = _power_of_two(min(length, block // slots), block // slots)
     else:
-        lanes = _power_of_two(min(max(length // 4, 1), block), block)
+        busy = max(length // 8, min(length // 2, 32), 1)
+        lanes = _power_of_two(min(busy, block), block)
         slots = max(1, min(block // lanes, _power_of_two(rows, 1024)))
     return Layout(lanes, slots, side_by_side)
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 HERE = Path(__file__).parent
 HOST = HERE.parents[1] / "tools" / "host"
-RUNTIME = ("-O2", "-Wall", "-Wextra", "-Wl,-soname,libmusahost.so", "-ldl")
+RUNTIME = ("-O2", "-Wall", "-Wextra", "-Wl,-soname,libmusahost-under-test.so", "-ldl")
 FAST = ("-O2", "-g1")
 CHECKED = (
     "-O1",
@@ -21,6 +22,11 @@ CHECKED = (
     "--param=tsan-instrument-func-entry-exit=0",
     "--param=tsan-distinguish-volatile=1",
 )
+
+
+# Other tests of this process load a libmusahost.so for everybody: a name of its own and its own
+# functions first, or the drivers would get that one's.
+OWN_FIRST = os.RTLD_NOW | os.RTLD_DEEPBIND
 
 
 def compile_shared(output: Path, sources: list[Path], *flags: str) -> Path:
@@ -42,7 +48,7 @@ class Runtime:
         every = sorted((HOST / "runtime").glob("*.cpp"))
         sources = [path for path in every if not path.name.startswith("thin_")]
         path = compile_shared(folder / "libmusahost.so", sources, *RUNTIME)
-        self.library = ctypes.CDLL(str(path))
+        self.library = ctypes.CDLL(str(path), mode=OWN_FIRST)
         self.library.musahost_take_report.restype = ctypes.c_char_p
         self.library.musahost_malloc.restype = ctypes.c_void_p
         self.library.musahost_register.argtypes = [
@@ -69,7 +75,7 @@ class Runtime:
                 compile_shared(output, [objects], *link)
             else:
                 compile_shared(output, [HERE / f"{name}.cpp"], *flags, *link)
-            self.drivers[name, checked] = ctypes.CDLL(str(output))
+            self.drivers[name, checked] = ctypes.CDLL(str(output), mode=OWN_FIRST)
         return self.drivers[name, checked]
 
     def configure(

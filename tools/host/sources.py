@@ -206,6 +206,10 @@ def _prelude(name: str, level: Level) -> str:
         "void unsupported_inline_ptx();",
         "}",
     ]
+    if level == "full":
+        # torch's headers call it themselves, and our <assert.h> does not declare it.
+        lines.append('extern "C" void __assert_fail(const char*, const char*, unsigned,')
+        lines.append("    const char*) noexcept __attribute__((noreturn));")
     if level == "thin":
         lines += ["#undef TORCH_EXTENSION_NAME", f"#define TORCH_EXTENSION_NAME {name}"]
     return "\n".join(lines) + "\n"
