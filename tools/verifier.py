@@ -194,10 +194,20 @@ def _judge_session(
 def import_candidate(run: _Run, session: CandidateSession, candidate: Candidate) -> None:
     """Import with every compile served; a failed build decides even if the candidate hid it."""
     session.setup()
-    try:
+    with _builds_first(run, session):
         session.request({"op": "import", "source": candidate.source}, doing="import")
-    finally:
+
+
+@contextmanager
+def _builds_first(run: _Run, session: CandidateSession) -> Iterator[None]:
+    """A failed build is the cause, whatever error (or none) the candidate made of it."""
+    try:
+        yield
+    except CandidateFailure:
         _note_builds(run, session)
+        _raise_failed_build(run)
+        raise
+    _note_builds(run, session)
     _raise_failed_build(run)
 
 
@@ -276,12 +286,8 @@ def construct(run: _Run, session: CandidateSession, reference: ReferenceSession,
         "tensors": made.metas,
         "state_names": made.state_names,
     }
-    with run.phase("construct"):
-        try:
-            answer, _ = session.request(header, made.blobs, doing="construct ModelNew")
-        finally:
-            _note_builds(run, session)
-        _raise_failed_build(run)
+    with run.phase("construct"), _builds_first(run, session):
+        answer, _ = session.request(header, made.blobs, doing="construct ModelNew")
     state = str(answer.get("state", ""))
     if state.startswith("differs"):
         run.flags.append(f"weights: {state}")
@@ -307,14 +313,12 @@ def run_once(
         **session.order_fields(order, draw.getrandbits(31)),
     }
     launched = session.evidence.launch_count
-    with run.phase("run"):
+    with run.phase("run"), _builds_first(run, session):
         try:
             answer, blobs = session.request(header, inputs.blobs, doing="run forward")
         finally:
             run.findings = list(session.evidence.findings)
             run.launches = tuple(session.evidence.launches.values())
-            _note_builds(run, session)
-        _raise_failed_build(run)
     for finding in run.findings:
         if decisive(finding):
             raise CandidateFailure(Status.RUNTIME_ERROR, explain(finding))

@@ -3,15 +3,19 @@
 import ctypes
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from musaagent.tools.host.builder import HostBuilder
-from musaagent.tools.host.commands import PRECOMPILED, compile_flags, include_flags
+from musaagent.tools.host.commands import Mode
+from musaagent.tools.host.job import Finished
 from musaagent.tools.host.sources import SourceFile, SourceSet
 from musaagent.tools.results import Build
+from musaagent.tools.sandbox import run_jailed
+from tests.host_build.conftest import unique
 
 Make = Callable[..., Build]
 
@@ -56,15 +60,34 @@ def test_a_stock_candidate_builds_thin_and_is_found_again(builder: HostBuilder) 
     assert again.libraries == build.libraries
 
 
-def test_the_precompiled_header_is_really_used(builder: HostBuilder, tmp_path: Path) -> None:
-    (tmp_path / "x.cpp").write_text("int x;\n")
-    compiler, parts = builder.parts.compiler, builder.parts
-    command = [compiler.path, *compile_flags(compiler, "fast"), "-H", "-DEXTRA=1", "-include"]
-    command += [str(builder.prepare("fast") / PRECOMPILED)]
-    command += [*include_flags(parts.headers, "thin", None), "-fsyntax-only", "x.cpp"]
-    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
-    assert result.stderr.startswith("! ")
-    assert ".gch" in result.stderr.splitlines()[0]
+@pytest.mark.parametrize("mode", ["fast", "check"])
+@pytest.mark.parametrize("cpp", [CPP, CPP + "static int one = 1;\n"], ids=["one unit", "two units"])
+def test_the_precompiled_header_is_really_used(builder: HostBuilder, mode: Mode, cpp: str) -> None:
+    """Any flag that only one side has makes the compiler parse everything anew, and say nothing."""
+    said: list[str] = []
+
+    def runner(argv: Sequence[str], *, writable: Path, **options: Any) -> Finished:
+        told = argv[-1].replace(" -include ", " -H -Winvalid-pch -include ")
+        finished = run_jailed([*argv[:-1], told], writable=writable, **options)
+        said.extend(log.read_text() for log in sorted(writable.glob("[a0-9]*.log")))
+        return finished
+
+    made = HostBuilder(builder.cache_dir, run_command=runner).build(
+        SourceSet(
+            name="ext",
+            cpp_sources=(cpp,),
+            cuda_sources=(CUDA + unique(),),
+            functions=FUNCTIONS,
+        ),
+        mode=mode,
+        timeout_s=120,
+    )
+    assert made.ok, made.log_tail
+    assert len(said) == (1 if cpp == CPP else 2)
+    for output in said:
+        assert output.startswith("! "), output[:2000]
+        assert ".gch" in output.splitlines()[0]
+        assert "not used" not in output
 
 
 def test_a_checked_build_calls_out_on_every_access(build: Make) -> None:

@@ -34,12 +34,12 @@ _COMMON = (
     "-fno-math-errno",
     "-fno-plt",
     "-march=native",
+    "-Wvla",  # also takes away __cpp_runtime_arrays, so precompiled headers need it too
 )
 _MESSAGES = (
     "-fdiagnostics-color=never",
     "-fno-diagnostics-show-caret",
     "-fmessage-length=0",
-    "-Wvla",
 )
 _GCC_ONLY = ("-fno-aggressive-loop-optimizations",)
 _MODES: dict[str, dict[Mode, tuple[str, ...]]] = {
