@@ -229,6 +229,7 @@ def open_target(name: str) -> Target:
         target.close()
         needs = "; ".join(f"{c.name}: {c.detail}; {c.remedy}" for c in lacking)
         raise ToolchainMissing(f"target {name} cannot run here: {needs}")
+    target.start_warm_up()  # torch is imported and headers are precompiled while the task is read
     return target
 
 

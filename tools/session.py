@@ -35,6 +35,10 @@ class RunnerSettings:
     timeout_s: float
 
 
+MOST_BUILDS = 64
+"""A candidate has a handful; each takes a compiler some seconds."""
+
+
 @dataclass
 class Evidence:
     """What the worker's reports held, gathered over all requests."""
@@ -61,6 +65,8 @@ class CandidateSession:
         self.settings = settings
         self.builds: list[tuple[SourceSet, Build]] = []
         self.evidence = Evidence()
+        self.on_sources: Callable[[SourceSet], object] = lambda sources: None
+        """Called with each source set before it is built."""
         self._build = build
         self._locate = locate
 
@@ -112,15 +118,13 @@ class CandidateSession:
         return answer, out
 
     def _serve_build(self, answer: dict[str, Any]) -> dict[str, Any]:
-        sources = SourceSet(
-            name=answer["name"],
-            cpp_sources=tuple(answer["cpp_sources"]),
-            cuda_sources=tuple(answer["cuda_sources"]),
-            functions=None if answer["functions"] is None else tuple(answer["functions"]),
-            extra_cflags=tuple(answer["extra_cflags"]),
-            extra_cuda_cflags=tuple(answer["extra_cuda_cflags"]),
-            extra_include_paths=tuple(answer["extra_include_paths"]),
-        )
+        if len(self.builds) >= MOST_BUILDS:
+            raise CandidateFailure(
+                Status.COMPILE_ERROR, f"asked for more than {MOST_BUILDS} builds", ""
+            )
+        fields = {key: value for key, value in answer.items() if key in SourceSet.model_fields}
+        sources = SourceSet.model_validate(fields)
+        self.on_sources(sources)
         build = self._build(sources)
         self.builds.append((sources, build))
         if not build.ok:

@@ -1,9 +1,11 @@
 """How close is close enough: per dtype, relative to the output's own size.
 
 An absolute tolerance alone lets an all-zero answer pass wherever outputs are small (a softmax over
-10,000 classes), so the absolute part is scaled by the root mean square of the expected output. The
-reference's own rounding error, seen against its float64 run, is added: no candidate can be asked to
-be closer to the truth than the reference is by luck.
+10,000 classes), and refuses every kernel where they are large. So the absolute part follows the
+root mean square of the expected output: it is KernelBench's where that is between 0.1 and 1, grows
+with it above, and shrinks with it below. The reference's own rounding error, seen against its
+float64 run, is added: no candidate can be asked to be closer to the truth than the reference is by
+luck.
 """
 
 from dataclasses import dataclass
@@ -22,6 +24,9 @@ _BASE = {
     "float16": 1e-2,
     "bfloat16": 2e-2,
 }
+
+SMALL = 0.1
+"""Outputs with a smaller root mean square get a smaller absolute tolerance than the table's."""
 
 REFERENCE_ERROR_FACTOR = 4.0
 """How many times the reference's own largest error is granted on top."""
@@ -45,7 +50,8 @@ class ToleranceRule:
             rule = "|got - expected| <= atol + rtol * |expected|"
         else:
             rule = (
-                "|got - expected| <= atol * rms(expected) + rtol * |expected|"
+                f"|got - expected| <= atol * size + rtol * |expected|, size = max(rms(expected),"
+                f" min(1, rms(expected) / {SMALL:g})),"
                 f" + {REFERENCE_ERROR_FACTOR:g} * the reference's own largest error"
             )
         return Tolerance(dtype=dtype, atol=absolute, rtol=relative, rule=rule)
@@ -60,6 +66,7 @@ class ToleranceRule:
         if tolerance.rule == "exact" or self.atol is not None:
             scale, floor = 1.0, 0.0
         else:
-            scale = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
+            rms = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
+            scale = max(rms, min(1.0, rms / SMALL))
             floor = REFERENCE_ERROR_FACTOR * own_error
         return np.asarray(tolerance.atol * scale + floor + tolerance.rtol * size)

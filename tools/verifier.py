@@ -9,19 +9,18 @@ recomputed here.
 import ast
 import random
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from musaagent.tools.candidate import Candidate
+from musaagent.tools.gathered import Run, merge_builds
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.judge import Judgement, decisive, explain, judge_run
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.reference_session import ReferenceSession
-from musaagent.tools.results import Build, Finding, Status, Trial, Verdict
+from musaagent.tools.results import Build, MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
@@ -48,58 +47,10 @@ class Workbench(Protocol):
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]": ...
 
 
-@dataclass
-class _Run:
-    """Everything gathered on the way to one verdict."""
-
-    target: str
-    seed: int
-    started: float = field(default_factory=time.monotonic)
-    build: Build | None = None
-    trials: list[Trial] = field(default_factory=list)
-    judgement: Judgement = field(default_factory=Judgement)
-    flags: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    phases: dict[str, float] = field(default_factory=dict)
-    checked: bool = False
-    shapes: tuple[str, ...] = ()
-    launches: tuple[Any, ...] = ()
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
-
-    def verdict(self, status: Status, message: str = "", details: str = "") -> Verdict:
-        judged = self.judgement
-        return Verdict(
-            status=status,
-            target=self.target,
-            kind=judged.kind if status is Status.MISMATCH else None,
-            message=message,
-            details=details,
-            build=self.build,
-            trials=tuple(self.trials),
-            errors=judged.errors,
-            findings=tuple(self.findings),
-            checked=self.checked,
-            tolerances=judged.tolerances,
-            shapes=self.shapes,
-            launches=self.launches,
-            reference=judged.reference,
-            flags=tuple(dict.fromkeys(self.flags)),
-            seconds=time.monotonic() - self.started,
-            phase_seconds=self.phases,
-        )
-
-
 def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
     """Judge one candidate. Raises TaskError or InfraError only where the fault is not its own."""
     seed = secrets.randbits(48) if options.seed is None else options.seed
-    run = _Run(target=bench.name, seed=seed)
+    run = Run(target=bench.name, seed=seed)
     problem = parse_problem(candidate.source)
     if problem is not None:
         return run.verdict(Status.EXTRACTION_ERROR, problem)
@@ -123,7 +74,7 @@ def build_only(bench: Workbench, candidate: Candidate, options: VerifyOptions) -
 
     What is no compile error (a Python error on import, say) is left to `verify`.
     """
-    run = _Run(target=bench.name, seed=0)
+    run = Run(target=bench.name, seed=0)
     problem = parse_problem(candidate.source)
     if problem is not None:
         return Build(ok=True, log_tail=problem)
@@ -163,13 +114,14 @@ def _judge_session(
     task: Task,
     candidate: Candidate,
     options: VerifyOptions,
-    run: _Run,
+    run: Run,
     session: CandidateSession,
     opening: "Future[ReferenceSession]",
 ) -> Verdict:
+    compiles: list[Future[RealCompile]] = []
+    session.on_sources = lambda s: compiles.append(bench.submit(bench.real_compile, s))
     with run.phase("build"):
         import_candidate(run, session, candidate)
-    compiles = [bench.submit(bench.real_compile, s) for s, _ in session.builds]
     if options.check:
         for sources, _ in session.builds:
             bench.submit(bench.prebuild, sources, checked=True)
@@ -177,21 +129,21 @@ def _judge_session(
     run.shapes = reference.shapes
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
     _run_trials(run, session, reference, options, draw)
-    late = session.builds[len(compiles) :]
-    compiles += [bench.submit(bench.real_compile, sources) for sources, _ in late]
     with run.phase("real_compile"):
         refused = _join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
         return run.verdict(Status.COMPILE_ERROR, refused)
     verdict = _decide(run)
-    if verdict is not None or not options.check:
-        return verdict or run.verdict(Status.PASSED)
-    with run.phase("check"):
-        verdict = _checked_run(bench, task, candidate, options, run, draw)
+    if options.check:
+        with run.phase("check"):
+            if verdict is None:
+                verdict = _checked_run(bench, task, candidate, options, run, draw)
+            elif verdict.kind in (MismatchKind.NUMERIC, MismatchKind.NONFINITE):
+                return _name_the_cause(bench, task, candidate, options, run, verdict, draw)
     return verdict or run.verdict(Status.PASSED)
 
 
-def import_candidate(run: _Run, session: CandidateSession, candidate: Candidate) -> None:
+def import_candidate(run: Run, session: CandidateSession, candidate: Candidate) -> None:
     """Import with every compile served; a failed build decides even if the candidate hid it."""
     session.setup()
     with _builds_first(run, session):
@@ -199,7 +151,7 @@ def import_candidate(run: _Run, session: CandidateSession, candidate: Candidate)
 
 
 @contextmanager
-def _builds_first(run: _Run, session: CandidateSession) -> Iterator[None]:
+def _builds_first(run: Run, session: CandidateSession) -> Iterator[None]:
     """A failed build is the cause, whatever error (or none) the candidate made of it."""
     try:
         yield
@@ -211,14 +163,14 @@ def _builds_first(run: _Run, session: CandidateSession) -> Iterator[None]:
     _raise_failed_build(run)
 
 
-def _note_builds(run: _Run, session: CandidateSession) -> None:
+def _note_builds(run: Run, session: CandidateSession) -> None:
     if session.builds:
         run.build = merge_builds([build for _, build in session.builds])
         run.flags.extend(run.build.flags)
         run.phases["compiler"] = run.build.compiler_seconds
 
 
-def _raise_failed_build(run: _Run) -> None:
+def _raise_failed_build(run: Run) -> None:
     if run.build is not None and not run.build.ok:
         first = run.build.diagnostics[0] if run.build.diagnostics else None
         if first is None:
@@ -229,27 +181,8 @@ def _raise_failed_build(run: _Run) -> None:
         raise CandidateFailure(Status.COMPILE_ERROR, message, run.build.log_tail)
 
 
-def merge_builds(builds: list[Build]) -> Build:
-    """One Build for several `load_inline` calls; failed ones give the diagnostics."""
-    failed = [b for b in builds if not b.ok]
-    level = "full" if any(b.level == "full" for b in builds) else builds[0].level
-    return Build(
-        ok=not failed,
-        diagnostics=tuple(d for b in failed or builds for d in b.diagnostics),
-        level=level,
-        cached=all(b.cached for b in builds),
-        seconds=sum(b.seconds for b in builds),
-        compiler_seconds=sum(b.compiler_seconds for b in builds),
-        libraries=tuple(path for b in builds for path in b.libraries),
-        resources=tuple(r for b in builds for r in b.resources),
-        real_compile=builds[0].real_compile,
-        log_tail="\n".join(b.log_tail for b in failed or builds if b.log_tail),
-        flags=tuple(dict.fromkeys(f for b in builds for f in b.flags)),
-    )
-
-
 def _run_trials(
-    run: _Run,
+    run: Run,
     session: CandidateSession,
     reference: ReferenceSession,
     options: VerifyOptions,
@@ -275,7 +208,7 @@ def _run_trials(
             return
 
 
-def construct(run: _Run, session: CandidateSession, reference: ReferenceSession, seed: int) -> None:
+def construct(run: Run, session: CandidateSession, reference: ReferenceSession, seed: int) -> None:
     """Build both modules from one seed, and make their weights one."""
     with run.phase("reference"):
         made = reference.construct(seed)
@@ -291,10 +224,12 @@ def construct(run: _Run, session: CandidateSession, reference: ReferenceSession,
     state = str(answer.get("state", ""))
     if state.startswith("differs"):
         run.flags.append(f"weights: {state}")
+    elif state == "loaded":
+        run.flags.append("weights: equal seeds give other values; the state_dict was loaded")
 
 
 def run_once(
-    run: _Run,
+    run: Run,
     session: CandidateSession,
     reference: ReferenceSession,
     rule: ToleranceRule,
@@ -329,7 +264,7 @@ def run_once(
         return judge_run(answer, blobs, expected, rule, kernels_ran=ran)
 
 
-def _join_real_compile(run: _Run, results: list[RealCompile]) -> str | None:
+def _join_real_compile(run: Run, results: list[RealCompile]) -> str | None:
     """Add ptxas figures to the build; the message when nvcc refused the candidate's own lines."""
     if run.build is None or not results:
         return None
@@ -349,12 +284,15 @@ def _join_real_compile(run: _Run, results: list[RealCompile]) -> str | None:
     return f"{place}{first.message} ({first.tool})"
 
 
-def _decide(run: _Run) -> Verdict | None:
+def _decide(run: Run) -> Verdict | None:
     judged = run.judgement
     if judged.illegal:
         return run.verdict(Status.ILLEGAL, judged.illegal, judged.details)
     if judged.kind is not None:
-        return run.verdict(Status.MISMATCH, judged.message, judged.details)
+        strange = [flag for flag in run.flags if flag.startswith("weights: differs")]
+        return run.verdict(
+            Status.MISMATCH, "; ".join([judged.message, *strange[:1]]), judged.details
+        )
     return None
 
 
@@ -363,35 +301,65 @@ def _checked_run(
     task: Task,
     candidate: Candidate,
     options: VerifyOptions,
-    run: _Run,
+    run: Run,
     draw: random.Random,
 ) -> Verdict | None:
     """Every load and store watched, on small shapes. None when nothing was found."""
+    result = _watch(bench, task, candidate, options, run, draw)
+    if isinstance(result, CandidateFailure):
+        if result.status is Status.TIMEOUT:
+            run.flags.append(f"the checked run did not end: {result.message}")
+            return None
+        message = explain(run.findings[0]) if run.findings else result.message
+        return run.verdict(result.status, f"checked run: {message}", result.details)
+    run.checked = True
+    run.trials.append(Trial(name="checked run", passed=result.ok, worst=min(result.worst, 1e308)))
+    if result.ok:
+        return None
+    run.judgement = result
+    return _decide(run)
+
+
+def _name_the_cause(
+    bench: Workbench,
+    task: Task,
+    candidate: Candidate,
+    options: VerifyOptions,
+    run: Run,
+    verdict: Verdict,
+    draw: random.Random,
+) -> Verdict:
+    """Wrong values come from somewhere: a race or a stray access is worth more than numbers."""
+    _watch(bench, task, candidate, options, run, draw)
+    causes = [finding for finding in run.findings if decisive(finding)]
+    if not causes:
+        return verdict
+    message = f"{verdict.message}; a checked run finds {explain(causes[0])}"
+    return run.verdict(verdict.status, message, verdict.details)
+
+
+def _watch(
+    bench: Workbench,
+    task: Task,
+    candidate: Candidate,
+    options: VerifyOptions,
+    run: Run,
+    draw: random.Random,
+) -> Judgement | CandidateFailure:
+    """One watched run in a process of its own; what it finds goes to `run.findings`."""
     slow = VerifyOptions(**{**vars(options), "timeout_s": options.timeout_s * CHECK_TIMEOUT_FACTOR})
     reference = bench.reference(task, "check")
     session = bench.open_candidate(slow, checked=True)
-    watched = _Run(target=run.target, seed=run.seed)
+    watched = Run(target=run.target, seed=run.seed)
     try:
         import_candidate(watched, session, candidate)
         construct(watched, session, reference, draw.getrandbits(48))
         rule = ToleranceRule(options.atol, options.rtol)
-        judgement = run_once(watched, session, reference, rule, draw, order=2)
+        return run_once(watched, session, reference, rule, draw, order=2)
     except CandidateFailure as failure:
-        if failure.status is Status.TIMEOUT:
-            run.flags.append(f"the checked run did not end: {failure.message}")
-            return None
-        run.findings = watched.findings
-        return run.verdict(failure.status, f"checked run: {failure.message}", failure.details)
+        return failure
     finally:
+        run.findings = watched.findings
         run.launches = tuple(session.evidence.launches.values()) or run.launches
         run.shapes = run.shapes + tuple(f"checked {s}" for s in reference.shapes)
         session.close()
-    run.findings = watched.findings
-    run.checked = True
-    run.trials.append(
-        Trial(name="checked run", passed=judgement.ok, worst=min(judgement.worst, 1e308))
-    )
-    if judgement.ok:
-        return None
-    run.judgement = judgement
-    return _decide(run)

@@ -224,6 +224,9 @@ def request_fields(request: Any) -> dict[str, Any]:
         "extra_cuda_cflags": list(request.extra_cuda_cflags),
         "extra_ldflags": list(request.extra_ldflags),
         "extra_include_paths": list(request.extra_include_paths),
+        "files": [{"path": path, "text": text} for path, text in request.with_files.items()],
+        "implicit_headers": request.implicit_headers,
+        "is_python_module": request.is_python_module,
     }
 
 
@@ -237,7 +240,11 @@ def _load_pybind(name: str, path: str) -> types.ModuleType:
 
 
 def _align_state(model: Any, state: dict[str, Any]) -> str:
-    """Make the weights the reference's. `equal`, `loaded`, `by_order` or `differs` (in words)."""
+    """Make the weights the reference's: `equal`, `loaded`, or `differs` (in words).
+
+    They are the reference's where equal seeds made them so, under whatever names, or where its
+    state_dict loads strictly. A module with other names and other values is no port of it.
+    """
     import torch
 
     own = model.state_dict()
@@ -249,17 +256,15 @@ def _align_state(model: Any, state: dict[str, Any]) -> str:
             return "loaded"
         return "differs: shapes of the parameters"
     have, want = list(own.values()), list(state.values())
-    if len(have) == len(want) and all(
-        a.shape == b.shape and a.dtype == b.dtype for a, b in zip(have, want, strict=True)
-    ):
-        if all(torch.equal(a, b) for a, b in zip(have, want, strict=True)):
-            return "by_order"
-        for target, source in zip(have, want, strict=True):
-            target.copy_(source)
-        return "by_order"
-    if not state:
+    if len(have) != len(want):
+        if not state:
+            return "equal"
+        return f"differs: {len(have)} parameters and buffers, the reference has {len(want)}"
+    same = zip(have, want, strict=True)
+    if all(a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b) for a, b in same):
         return "equal"
-    return "differs: names or number of the parameters"
+    strange = next(name for name in own if name not in state)
+    return f"differs: {strange} is no name of the reference's, and equal seeds give other values"
 
 
 def _digest(tensor: Any) -> str:

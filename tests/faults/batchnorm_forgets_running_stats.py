@@ -1,4 +1,4 @@
-# fault: mismatch:numeric - the output is right, the running statistics stay as they were
+# fault: flag:buffer bn.running_mean - the output is right, the running statistics stay as they were
 import torch
 import torch.nn as nn
 

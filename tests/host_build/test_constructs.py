@@ -69,6 +69,12 @@ def test_a_launch_in_device_code_is_dynamic_parallelism() -> None:
     assert found("__host__ __device__ void b() { a<<<1, 2>>>(); }") == []
 
 
+def test_a_missing_bracket_makes_no_dynamic_parallelism() -> None:
+    """Nobody can tell any more where the kernel ends: the compiler names the bracket."""
+    kernel = "__global__ void k(int* p, int n) { if (n > 1 { p[0] = n; } }\n"
+    assert found(kernel + "void host(int* p) { k<<<1, 32>>>(p, 2); }") == []
+
+
 def test_macros_and_conditionals_leave_the_decision_to_the_compiler() -> None:
     text = "#define T thrust::plus\n#if X\ncublasHandle_t h;\n#endif\n"
     assert found(text) == [("Thrust", 1, False), ("cuBLAS", 3, False)]

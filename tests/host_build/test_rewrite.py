@@ -103,7 +103,7 @@ def test_variadic_arguments_of_a_macro_may_be_none(name: str) -> None:
 def test_null_zero_and_braces_stay_in_the_call() -> None:
     new = rewrite("void f() { k<<<1, 2>>>(x, 0, NULL, {1, 2}, y); }")
     assert "k(musahost_p0, 0, NULL, {1, 2}, musahost_p4)" in new
-    assert "[&](auto&& musahost_p0, auto&& musahost_p4)" in new
+    assert "[=](auto&& musahost_p0, auto&& musahost_p4)" in new
     assert new.count("NULL") == 1
 
 

@@ -1,5 +1,6 @@
 """What the host target cannot run, found on tokens: each as one diagnostic that names it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -213,7 +214,17 @@ def _by_prefix(word: str) -> str | None:
 
 def _device_launch(source: Source, index: int) -> str | None:
     function = source.outline.function_at(index)
-    return DYNAMIC_PARALLELISM if function is not None and function.device else None
+    if function is None or not function.device or not _is_balanced(source.tokens, function.body):
+        return None
+    return DYNAMIC_PARALLELISM
+
+
+def _is_balanced(tokens: Sequence[Token], body: tuple[int, int] | None) -> bool:
+    """A bracket that is missing makes the outline guess where a function ends."""
+    if body is None:
+        return False
+    counts = Counter(t.text for t in tokens[body[0] : body[1] + 1])
+    return all(counts[a] == counts[b] for a, b in ("()", "[]", "{}"))
 
 
 def _conditional(tokens: Sequence[Token]) -> set[int]:

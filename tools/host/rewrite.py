@@ -162,7 +162,7 @@ class Rewriter:
         parts = split_top_level(self.tokens, launch.arguments + 1, launch.end)
         literal = [self.is_literal(*part) for part in parts]
         if not any(literal) or any(t.text == "..." for t in self.between(launch)):
-            run = f"[&](auto&&... musahost_p) {{ {kernel}(musahost_p...); }}"
+            run = f"[=](auto&&... musahost_p) {{ {kernel}(musahost_p...); }}"
             return run, self.comma(launch, parts) + self.render(launch.arguments + 1, launch.end)
         names = [f"musahost_p{i}" for i in range(len(parts))]
         declared = ", ".join(f"auto&& {n}" for n, x in zip(names, literal, strict=True) if not x)
@@ -173,7 +173,7 @@ class Rewriter:
             self.breaks(*part) if x else f", {self.render(*part)}"
             for x, part in zip(literal, parts, strict=True)
         )
-        return f"[&]({declared}) {{ {kernel}({passed}); }}", rest
+        return f"[=]({declared}) {{ {kernel}({passed}); }}", rest
 
     def between(self, launch: Launch) -> Sequence[Token]:
         return self.tokens[launch.arguments + 1 : launch.end]

@@ -90,10 +90,20 @@ class HostTarget:
         """Start the fork server and build what every candidate needs (once for each machine)."""
         if shutil.which("g++") is None:
             raise ToolchainMissing("g++ is not on the PATH; the host target needs it: install g++")
-        started = self._pool.submit(self._zygote.start)
-        self._builder.runtime_library()
-        self._builder.prepare("fast")
-        started.result()
+        for started in self.start_warm_up():
+            started.result()
+
+    def start_warm_up(self) -> "list[Future[Any]]":
+        """What warm_up does, behind the caller's back; who needs a part waits for it."""
+        return [
+            self._pool.submit(self._zygote.start),
+            self._pool.submit(self._builder.prepare, "fast"),
+            self._pool.submit(self._builder.runtime_library),
+        ]
+
+    def prepare_checks(self) -> None:
+        """Build what every checked run needs (once for each machine), before it is asked for."""
+        self._builder.prepare("check")
 
     # ---- Target
 
@@ -203,7 +213,7 @@ class HostTarget:
         return CandidateSession(child, settings, build, locate)
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
-        return real_compile(sources)
+        return real_compile(sources, cache=self._builder.cache)
 
     def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
         mode: Literal["fast", "check"] = "check" if checked else "fast"

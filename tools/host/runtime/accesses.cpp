@@ -17,7 +17,6 @@
 namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
-constexpr size_t kParameterBytes = 8 << 10;
 constexpr size_t kLookups = 1024;
 constexpr size_t kMeetingBytes = 2 * 16 * 128;  // as warp.cpp allocates
 
@@ -40,8 +39,8 @@ bool holds(uintptr_t first, size_t size, uintptr_t address, size_t bytes) {
   return address - first < size && bytes <= size - (address - first);
 }
 
-// Memory of ours that kernels touch: the thread's stack and its view of itself, the parameters, which the
-// launching function's frame keeps, and the slots of warp operations. No bytes where it is none of these.
+// Memory of ours that kernels touch: the thread's stack and its view of itself, the launch's
+// parameters, and the slots of warp operations. No bytes where it is none of these.
 Lookup our_memory(const Block& block, uintptr_t address, size_t bytes, bool is_read) {
   const auto piece = [&](const void* memory, size_t size) -> Lookup {
     const auto first = reinterpret_cast<uintptr_t>(memory);
@@ -50,8 +49,9 @@ Lookup our_memory(const Block& block, uintptr_t address, size_t bytes, bool is_r
   if (const Lookup stack = piece(worker->thread->stack->base, kStackBytes); stack.region) return stack;
   if (const Lookup self = piece(&musahost_current, sizeof musahost_current); self.region) return self;
   if (is_read) {
-    const char* argument = static_cast<const char*>(worker->launch->request->argument);
-    if (const Lookup frame = piece(argument - 512, kParameterBytes); frame.region) return frame;
+    const MusahostLaunch& request = *worker->launch->request;
+    const Lookup parameters = piece(request.argument, request.argument_bytes);
+    if (parameters.region) return parameters;
   }
   const Warp& warp = block.warps[warp_of(block.current)];
   for (size_t i = 0; i < warp.used; ++i) {

@@ -31,6 +31,7 @@ struct MusahostLaunch {
   size_t shared_bytes;
   void (*run)(void* argument);  // one CUDA thread
   void* argument;
+  size_t argument_bytes;  // kernels may read so much there: their parameters
   const void* function;  // address of the kernel, the key of its attributes; may be null
   const char* kernel;    // name as written, for reports
   int cooperative;       // grid-wide barrier wanted

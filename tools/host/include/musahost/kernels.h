@@ -109,9 +109,8 @@ namespace musahost {
 template <class... P, size_t... index>
 cudaError_t launch_pointers(const Config& c, const char* source, int line, void (*kernel)(P...),
                             void** arguments, std::index_sequence<index...>) {
-  auto call = [&] {
-    kernel(*static_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(arguments[index])...);
-  };
+  auto call = [kernel, ... values = *static_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(
+                           arguments[index])]() mutable { kernel(values...); };
   submit(c, source, line, "kernel", reinterpret_cast<const void*>(kernel), call);
   return cudaPeekAtLastError();
 }

@@ -48,6 +48,7 @@ void submit(const Config& c, const char* source, int line, const char* name, con
     (*static_cast<Call*>(argument))();
   };
   launch.argument = &call;
+  launch.argument_bytes = sizeof call;
   launch.function = key;
   launch.kernel = name;
   launch.cooperative = c.cooperative;
@@ -57,11 +58,12 @@ void submit(const Config& c, const char* source, int line, const char* name, con
 }
 
 // `run(arguments...)` is one CUDA thread; the arguments were evaluated once, on the host, and every
-// thread copies them from here into the kernel's own parameters.
+// thread copies them from here into the kernel's own parameters. All that kernels may read of the
+// host's memory lies in `call`.
 template <class Key, class Run, class... A>
 __attribute__((noinline)) void launch(const Config& c, const char* source, int line,
                                       const char* name, Key key, Run run, A... arguments) {
-  auto call = [&] { run(arguments...); };
+  auto call = [run, ... values = static_cast<A&&>(arguments)]() mutable { run(values...); };
   submit(c, source, line, name, key(0), call);
 }
 
@@ -70,7 +72,7 @@ template <class... P>
 __attribute__((noinline)) void launch_function(const Config& c, const char* source, int line,
                                                const char* name, void (*kernel)(P...),
                                                typename exactly<P>::type... arguments) {
-  auto call = [&] { kernel(arguments...); };
+  auto call = [kernel, ... values = static_cast<typename exactly<P>::type&&>(arguments)]() mutable { kernel(values...); };
   submit(c, source, line, name, reinterpret_cast<const void*>(kernel), call);
 }
 

@@ -1,0 +1,71 @@
+"""The right candidates and the planted faults, each through the whole verifier on the host."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.host.target import HostTarget
+from musaagent.tools.results import Status, Verdict
+from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import load_task
+
+TESTS = Path(__file__).resolve().parents[1]
+RIGHT = sorted((TESTS / "candidates").glob("*.py"))
+FAULTY = sorted((TESTS / "faults").glob("*.py"))
+SEED = 20
+
+
+@pytest.fixture(scope="module")
+def target() -> Iterator[HostTarget]:
+    with HostTarget() as made:
+        made.warm_up()
+        yield made
+
+
+def verify(target: HostTarget, path: Path) -> Verdict:
+    print("seed", SEED)
+    task = load_task(path)
+    try:
+        return target.verify(
+            task, Candidate(path.read_text()), VerifyOptions(seed=SEED, check=True)
+        )
+    finally:
+        target.forget(task)
+
+
+@pytest.mark.parametrize("path", RIGHT, ids=lambda path: path.stem)
+def test_right_candidates_pass_and_nothing_is_found(target: HostTarget, path: Path) -> None:
+    verdict = verify(target, path)
+    assert verdict.status is Status.PASSED, (verdict.message, verdict.details)
+    assert verdict.checked
+    assert verdict.findings == ()
+    assert verdict.flags == ()
+    assert verdict.build is not None
+    assert verdict.build.level == "thin"
+
+
+def outcomes(verdict: Verdict) -> set[str]:
+    """What of the verdict may name a fault: its status, its kind, what a checked run found."""
+    if verdict.status is Status.PASSED:
+        return {f"flag:{flag}" for flag in verdict.flags}
+    found = {finding.kind.value for finding in verdict.findings}
+    said = {verdict.status.value, *(f"check:{kind}" for kind in found)}
+    if verdict.kind is not None:
+        said.add(f"{verdict.status.value}:{verdict.kind.value}")
+    return said | {f"{verdict.status.value}:{kind}" for kind in found}
+
+
+@pytest.mark.parametrize("path", FAULTY, ids=lambda path: path.stem)
+def test_planted_faults_are_named(target: HostTarget, path: Path) -> None:
+    first, _, _ = path.read_text().partition("\n")
+    wanted, _, _ = first.removeprefix("# fault: ").partition(" - ")
+    verdict = verify(target, path)
+    named = outcomes(verdict)
+    assert any(
+        said == word or (word.startswith("flag:") and said.startswith(word))
+        for said in named
+        for word in wanted.split(" or ")
+    ), (verdict.status, verdict.message, named)
+    assert verdict.message or verdict.flags

@@ -1,0 +1,77 @@
+"""Everything gathered on the way to one verdict."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from musaagent.tools.judge import Judgement
+from musaagent.tools.results import Build, Finding, Status, Trial, Verdict
+
+
+@dataclass
+class Run:
+    """Grows from step to step; `verdict` closes it."""
+
+    target: str
+    seed: int
+    started: float = field(default_factory=time.monotonic)
+    build: Build | None = None
+    trials: list[Trial] = field(default_factory=list)
+    judgement: Judgement = field(default_factory=Judgement)
+    flags: list[str] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    phases: dict[str, float] = field(default_factory=dict)
+    checked: bool = False
+    shapes: tuple[str, ...] = ()
+    launches: tuple[Any, ...] = ()
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
+
+    def verdict(self, status: Status, message: str = "", details: str = "") -> Verdict:
+        judged = self.judgement
+        return Verdict(
+            status=status,
+            target=self.target,
+            kind=judged.kind if status is Status.MISMATCH else None,
+            message=message,
+            details=details,
+            build=self.build,
+            trials=tuple(self.trials),
+            errors=judged.errors,
+            findings=tuple(self.findings),
+            checked=self.checked,
+            tolerances=judged.tolerances,
+            shapes=self.shapes,
+            launches=self.launches,
+            reference=judged.reference,
+            flags=tuple(dict.fromkeys(self.flags)),
+            seconds=time.monotonic() - self.started,
+            phase_seconds=self.phases,
+        )
+
+
+def merge_builds(builds: list[Build]) -> Build:
+    """One Build for several `load_inline` calls; failed ones give the diagnostics."""
+    failed = [b for b in builds if not b.ok]
+    level = "full" if any(b.level == "full" for b in builds) else builds[0].level
+    return Build(
+        ok=not failed,
+        diagnostics=tuple(d for b in failed or builds for d in b.diagnostics),
+        level=level,
+        cached=all(b.cached for b in builds),
+        seconds=sum(b.seconds for b in builds),
+        compiler_seconds=sum(b.compiler_seconds for b in builds),
+        libraries=tuple(path for b in builds for path in b.libraries),
+        resources=tuple(r for b in builds for r in b.resources),
+        real_compile=builds[0].real_compile,
+        log_tail="\n".join(b.log_tail for b in failed or builds if b.log_tail),
+        flags=tuple(dict.fromkeys(f for b in builds for f in b.flags)),
+    )
