@@ -119,6 +119,7 @@ class CandidateSession:
             functions=None if answer["functions"] is None else tuple(answer["functions"]),
             extra_cflags=tuple(answer["extra_cflags"]),
             extra_cuda_cflags=tuple(answer["extra_cuda_cflags"]),
+            extra_ldflags=tuple(answer["extra_ldflags"]),
             extra_include_paths=tuple(answer["extra_include_paths"]),
         )
         build = self._build(sources)

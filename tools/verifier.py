@@ -27,6 +27,7 @@ from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
 from musaagent.tools.tolerance import ToleranceRule
 
+_LEVELS = ("", "split", "thin", "light", "full")
 CHECK_TIMEOUT_FACTOR = 3.0
 """A watched run is slower than a plain one by this much or more, on smaller shapes."""
 
@@ -201,6 +202,15 @@ def import_candidate(run: _Run, session: CandidateSession, candidate: Candidate)
     _raise_failed_build(run)
 
 
+def construct_again(
+    session: CandidateSession, reference: ReferenceSession, candidate: Candidate, seed: int
+) -> None:
+    """Bring a fresh session to where forward can be called. Raises CandidateFailure."""
+    run = _Run(target="", seed=seed)
+    import_candidate(run, session, candidate)
+    construct(run, session, reference, seed)
+
+
 def _note_builds(run: _Run, session: CandidateSession) -> None:
     if session.builds:
         run.build = merge_builds([build for _, build in session.builds])
@@ -222,7 +232,7 @@ def _raise_failed_build(run: _Run) -> None:
 def merge_builds(builds: list[Build]) -> Build:
     """One Build for several `load_inline` calls; failed ones give the diagnostics."""
     failed = [b for b in builds if not b.ok]
-    level = "full" if any(b.level == "full" for b in builds) else builds[0].level
+    level = max((b.level for b in builds), key=_LEVELS.index)
     return Build(
         ok=not failed,
         diagnostics=tuple(d for b in failed or builds for d in b.diagnostics),
