@@ -216,20 +216,29 @@ def read_answers(folder: str) -> Sequence[str]:
 
 def open_target(name: str) -> Target:
     """Raises ToolchainMissing, which names what to install."""
-    if name != "host":
+    if name == "musa":
         raise ToolchainMissing(
             f"target {name} is not built yet in this version; use --target host "
             f"(`musaagent doctor --target {name}` says what this machine has for it)"
         )
-    from musaagent.tools.host.target import HostTarget
-
-    target = HostTarget()
+    target = make_target(name)
     lacking = [c for c in target.capabilities() if c.required and not c.ok]
     if lacking:
         target.close()
         needs = "; ".join(f"{c.name}: {c.detail}; {c.remedy}" for c in lacking)
         raise ToolchainMissing(f"target {name} cannot run here: {needs}")
     return target
+
+
+def make_target(name: str) -> Target:
+    """Imported by name, since each brings its own compilers and torch."""
+    if name == "cuda":
+        from musaagent.tools.cuda.target import CudaTarget
+
+        return CudaTarget()
+    from musaagent.tools.host.target import HostTarget
+
+    return HostTarget()
 
 
 @contextmanager
