@@ -35,6 +35,8 @@ class VerifyOptions:
     memory_mb: int = 8192
     atol: float | None = None
     rtol: float | None = None
+    timing: bool = True
+    """Take the time of what passed, on targets that have a clock."""
     tags: tuple[str, ...] = field(default=())
 
 
@@ -45,6 +47,10 @@ class Target(Protocol):
 
     def capabilities(self) -> tuple[Capability, ...]:
         """What this machine has for the target; all required ones must be ok to run."""
+        ...
+
+    def start_warm_up(self) -> object:
+        """Begin, without waiting, what every candidate needs; who needs a part waits for it."""
         ...
 
     def plan(self, task: Task) -> Plan:
