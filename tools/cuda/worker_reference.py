@@ -129,7 +129,7 @@ class CudaReferenceWorker(ReferenceWorker):
             return lambda: module(*positional, **named)
         if name == "compile":
             torch._dynamo.reset()  # type: ignore[no-untyped-call,unused-ignore]
-            compiled = torch.compile(module)
+            compiled: Any = torch.compile(module)  # type: ignore[no-untyped-call,unused-ignore]
             return lambda: compiled(*positional, **named)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
