@@ -9,6 +9,9 @@ from typing import Any
 from musaagent.tools.judge import Judgement
 from musaagent.tools.results import Build, Finding, Status, Trial, Verdict
 
+_LEVELS = ("", "split", "thin", "light", "full")
+"""How headers are chosen, fastest first; each target knows some of them."""
+
 
 @dataclass
 class Run:
@@ -61,7 +64,7 @@ class Run:
 def merge_builds(builds: list[Build]) -> Build:
     """One Build for several `load_inline` calls; failed ones give the diagnostics."""
     failed = [b for b in builds if not b.ok]
-    level = "full" if any(b.level == "full" for b in builds) else builds[0].level
+    level = max((b.level for b in builds), key=_LEVELS.index)
     return Build(
         ok=not failed,
         diagnostics=tuple(d for b in failed or builds for d in b.diagnostics),

@@ -163,6 +163,15 @@ def _builds_first(run: Run, session: CandidateSession) -> Iterator[None]:
     _raise_failed_build(run)
 
 
+def construct_again(
+    session: CandidateSession, reference: ReferenceSession, candidate: Candidate, seed: int
+) -> None:
+    """Bring a fresh session to where forward can be called. Raises CandidateFailure."""
+    run = Run(target="", seed=seed)
+    import_candidate(run, session, candidate)
+    construct(run, session, reference, seed)
+
+
 def _note_builds(run: Run, session: CandidateSession) -> None:
     if session.builds:
         run.build = merge_builds([build for _, build in session.builds])

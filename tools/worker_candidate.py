@@ -21,11 +21,15 @@ from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 CANDIDATE_MODULE = "musaagent_candidate"
 CANDIDATE_FILE = "candidate.py"
 _TRACEBACK_LINES = 24
+_MEMORY_WORDS = ("can't allocate memory", "CUDA out of memory", "CUDA error: out of memory")
 
 
 def main(channel: Channel) -> None:
     """Answer requests until the channel closes. Entry point for the fork server."""
-    worker = _Worker(channel)
+    serve(channel, CandidateWorker(channel))
+
+
+def serve(channel: Channel, worker: "CandidateWorker") -> None:
     while True:
         header, blobs = channel.recv(None)
         if header["op"] == "stop":
@@ -51,11 +55,12 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         "message": str(error)[:4000],
         "line": line or 0,
         "traceback": "\n".join("".join(shown).splitlines()[-_TRACEBACK_LINES:])[:8000],
-        "memory": isinstance(error, MemoryError) or "can't allocate memory" in str(error),
+        "memory": isinstance(error, MemoryError)
+        or any(words in str(error) for words in _MEMORY_WORDS),
     }
 
 
-class _Worker:
+class CandidateWorker:
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
         self.module: types.ModuleType | None = None
@@ -109,7 +114,7 @@ class _Worker:
         if not header["ok"]:
             raise RuntimeError(header["error"])
         if header["level"] == "full":
-            return _load_pybind(header["module"], header["library"])
+            return load_pybind(header["module"], header["library"])
         return bridge.load_library(header["library"], header["functions"], checked=self.checked)
 
     def load(self, source: str) -> tuple[dict[str, Any], list[Any]]:
@@ -143,7 +148,7 @@ class _Worker:
         model = self.module.ModelNew(*positional, **named)
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
-        agreement = _align_state(model, state)
+        agreement = align_state(model, state)
         if self.checked:
             self._guard_state(model)
         self.model = model
@@ -165,8 +170,8 @@ class _Worker:
         fresh = decode_tensors(header["tensors"], blobs)
         self._place_inputs(fresh)
         positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
-        before = [_digest(t) for t in self.inputs]
-        recorder = _operator_recorder()
+        before = [digest(t) for t in self.inputs]
+        recorder = operator_recorder()
         self.report()
         torch.manual_seed(header["seed"])
         start = time.perf_counter()
@@ -174,11 +179,11 @@ class _Worker:
             result = self.model(*positional, **named)
         bridge.synchronize()
         seconds = time.perf_counter() - start
-        changed = [i for i, t in enumerate(self.inputs) if _digest(t) != before[i]]
+        changed = [i for i, t in enumerate(self.inputs) if digest(t) != before[i]]
         tree, outputs = trees.flatten(result, "output")
         plain = (torch.Tensor, torch.nn.Parameter)
         odd = [type(t).__name__ for t in outputs if type(t) not in plain]
-        names, buffers = _buffers(self.model)
+        names, buffers = named_buffers(self.model)
         metas, out = encode_tensors([t.detach() for t in outputs] + buffers)
         answer = {
             "ok": True,
@@ -230,7 +235,7 @@ def request_fields(request: Any) -> dict[str, Any]:
     }
 
 
-def _load_pybind(name: str, path: str) -> types.ModuleType:
+def load_pybind(name: str, path: str) -> types.ModuleType:
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -239,7 +244,7 @@ def _load_pybind(name: str, path: str) -> types.ModuleType:
     return module
 
 
-def _align_state(model: Any, state: dict[str, Any]) -> str:
+def align_state(model: Any, state: dict[str, Any]) -> str:
     """Make the weights the reference's: `equal`, `loaded`, or `differs` (in words).
 
     They are the reference's where equal seeds made them so, under whatever names, or where its
@@ -267,7 +272,7 @@ def _align_state(model: Any, state: dict[str, Any]) -> str:
     return f"differs: {strange} is no name of the reference's, and equal seeds give other values"
 
 
-def _digest(tensor: Any) -> str:
+def digest(tensor: Any) -> str:
     import torch
 
     flat = tensor.detach().contiguous().view(-1)
@@ -275,12 +280,12 @@ def _digest(tensor: Any) -> str:
     return hashlib.blake2b(raw.numpy().tobytes(), digest_size=16).hexdigest()
 
 
-def _buffers(model: Any) -> tuple[list[str], list[Any]]:
+def named_buffers(model: Any) -> tuple[list[str], list[Any]]:
     pairs = list(model.named_buffers())
     return [name for name, _ in pairs], [b.detach() for _, b in pairs]
 
 
-def _operator_recorder() -> Any:
+def operator_recorder() -> Any:
     """A dispatch mode that notes every ATen operator, called from Python or from C++."""
     from torch.utils._python_dispatch import TorchDispatchMode
 

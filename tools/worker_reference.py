@@ -10,9 +10,12 @@ _Answer = tuple[dict[str, Any], list[Any]]
 
 def main(channel: Channel) -> None:
     """Answer requests until the channel closes. Entry point for the fork server."""
+    serve(channel, ReferenceWorker())
+
+
+def serve(channel: Channel, worker: "ReferenceWorker") -> None:
     from musaagent.tools.reference import TaskCodeError
 
-    worker = _Worker()
     while True:
         header, _ = channel.recv(None)
         try:
@@ -22,7 +25,7 @@ def main(channel: Channel) -> None:
         channel.send(answer, blobs)
 
 
-class _Worker:
+class ReferenceWorker:
     def __init__(self) -> None:
         self.source = ""
         self.name = "task"
@@ -50,18 +53,21 @@ class _Worker:
         """Load the task at given overrides, or at those of a scale."""
         import torch
 
-        from musaagent.tools.reference import ReferenceModel
-
         torch.set_num_threads(2)
         _no_compiling()
         self.source, self.name = header["source"], header["name"]
         overrides = header["overrides"]
         if overrides is None:
             overrides = self.overrides(header["scale"])
-        self.model = ReferenceModel(self.source, overrides, name=self.name)
+        self.model = self.load(overrides)
         _, tensors = trees.flatten(self.model.inputs(0), "get_inputs()")
         shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
         return {"ok": True, "overrides": overrides, "shapes": shapes}, []
+
+    def load(self, overrides: dict[str, int]) -> Any:
+        from musaagent.tools.reference import ReferenceModel
+
+        return ReferenceModel(self.source, overrides, name=self.name)
 
     def overrides(self, scale: str) -> dict[str, int]:
         """Size constants to change for `own`, `run` or `check`."""

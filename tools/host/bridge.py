@@ -10,7 +10,7 @@ import itertools
 import threading
 import types
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -459,11 +459,11 @@ def runtime() -> Runtime:
     return _runtime
 
 
-def load_runtime(path: str | Path) -> None:
-    """Loads libmusahost.so, once a process."""
+def load_runtime(path: str | Path, make: Callable[[Path], Runtime] = Runtime) -> None:
+    """Loads libmusahost.so (or what has its functions), once a process."""
     global _runtime
     if _runtime is None:
-        _runtime = Runtime(Path(path))
+        _runtime = make(Path(path))
         atexit.register(_runtime.unbind)
 
 

@@ -61,6 +61,7 @@ class SourceSet(Record):
     functions: tuple[str, ...] | None = None
     extra_cflags: tuple[str, ...] = ()
     extra_cuda_cflags: tuple[str, ...] = ()
+    extra_ldflags: tuple[str, ...] = ()
     extra_include_paths: tuple[str, ...] = ()
     files: tuple[SourceFile, ...] = ()
     """The files of `load()`; cpp_sources and cuda_sources are empty then."""

@@ -52,16 +52,26 @@ class CUDAStream {
   cudaStream_t stream_ = nullptr;
 };
 
+#if defined(MUSACUDA_DEVICE)
+// On a real GPU it is the stream that torch had when Python called; see tools/cuda/runtime.
+extern "C" void* musacuda_stream();
+extern "C" void musacuda_set_stream(void*);
+inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) {
+  return CUDAStream(static_cast<cudaStream_t>(musacuda_stream()));
+}
+inline void setCurrentCUDAStream(CUDAStream stream) { musacuda_set_stream(stream.stream()); }
+#else
 inline CUDAStream& musahost_current_stream() {
   static thread_local CUDAStream stream;
   return stream;
 }
 inline CUDAStream getCurrentCUDAStream(DeviceIndex = -1) { return musahost_current_stream(); }
+inline void setCurrentCUDAStream(CUDAStream stream) { musahost_current_stream() = stream; }
+#endif
 inline CUDAStream getDefaultCUDAStream(DeviceIndex = -1) { return {}; }
 inline CUDAStream getStreamFromPool(bool = false, DeviceIndex = -1) { return {}; }
 inline CUDAStream getStreamFromPool(int, DeviceIndex = -1) { return {}; }
 inline CUDAStream getStreamFromExternal(cudaStream_t stream, DeviceIndex) { return CUDAStream(stream); }
-inline void setCurrentCUDAStream(CUDAStream stream) { musahost_current_stream() = stream; }
 
 inline DeviceIndex current_device() { return 0; }
 inline DeviceIndex device_count() { return 1; }
@@ -100,14 +110,14 @@ struct OptionalCUDAGuard {
   void reset() {}
 };
 struct CUDAStreamGuard {
-  explicit CUDAStreamGuard(CUDAStream stream) : before_(musahost_current_stream()) {
-    musahost_current_stream() = stream;
+  explicit CUDAStreamGuard(CUDAStream stream) : before_(getCurrentCUDAStream()) {
+    setCurrentCUDAStream(stream);
   }
   CUDAStreamGuard(const CUDAStreamGuard&) = delete;
-  ~CUDAStreamGuard() { musahost_current_stream() = before_; }
-  void reset_stream(CUDAStream stream) { musahost_current_stream() = stream; }
+  ~CUDAStreamGuard() { setCurrentCUDAStream(before_); }
+  void reset_stream(CUDAStream stream) { setCurrentCUDAStream(stream); }
   CUDAStream original_stream() const { return before_; }
-  CUDAStream current_stream() const { return musahost_current_stream(); }
+  CUDAStream current_stream() const { return getCurrentCUDAStream(); }
 
  private:
   CUDAStream before_;
