@@ -216,14 +216,12 @@ def read_answers(folder: str) -> Sequence[str]:
 
 def open_target(name: str) -> Target:
     """Raises ToolchainMissing, which names what to install."""
-    if name != "host":
+    if name == "musa":
         raise ToolchainMissing(
             f"target {name} is not built yet in this version; use --target host "
             f"(`musaagent doctor --target {name}` says what this machine has for it)"
         )
-    from musaagent.tools.host.target import HostTarget
-
-    target = HostTarget()
+    target = make_target(name)
     lacking = [c for c in target.capabilities() if c.required and not c.ok]
     if lacking:
         target.close()
@@ -231,6 +229,17 @@ def open_target(name: str) -> Target:
         raise ToolchainMissing(f"target {name} cannot run here: {needs}")
     target.start_warm_up()  # torch is imported and headers are precompiled while the task is read
     return target
+
+
+def make_target(name: str) -> Target:
+    """Imported by name, since each brings its own compilers and torch."""
+    if name == "cuda":
+        from musaagent.tools.cuda.target import CudaTarget
+
+        return CudaTarget()
+    from musaagent.tools.host.target import HostTarget
+
+    return HostTarget()
 
 
 @contextmanager

@@ -127,8 +127,23 @@ def _add_run_settings(parser: Parser) -> None:
 
 def _add_verify(commands: Commands) -> None:
     parser = _command(commands, "verify", "judge one candidate beside its op")
-    parser.add_argument("op", metavar="OP", help="op file in KernelBench's format")
-    parser.add_argument("candidate", metavar="CANDIDATE", help="file that defines ModelNew")
+    parser.add_argument("op", metavar="OP", nargs="?", help="op file in KernelBench's format")
+    parser.add_argument(
+        "candidate", metavar="CANDIDATE", nargs="?", help="file that defines ModelNew"
+    )
+    parser.add_argument(
+        "--batch",
+        metavar="MANIFEST",
+        help="judge many: a JSON object {id, task, candidate} a line, with both paths",
+    )
+    parser.add_argument("--out", metavar="FILE", help="with --batch: results, a line each; goes on")
+    parser.add_argument("--jobs", metavar="N", type=positive, help="with --batch: rows at a time")
+    parser.add_argument(
+        "--timing",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="on a GPU: take the time of what passed (default: yes)",
+    )
     _add_target(parser)
     parser.add_argument(
         "--check", action="store_true", help="run once more with every load and store watched"

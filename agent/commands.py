@@ -1,6 +1,7 @@
 """What each command does: call a front door, show its answer, return the exit code."""
 
 import argparse
+import os
 import time
 from pathlib import Path
 
@@ -49,15 +50,11 @@ def resume_command(chosen: argparse.Namespace) -> int:
 
 def verify_command(chosen: argparse.Namespace) -> int:
     start = time.monotonic()
-    options = VerifyOptions(
-        seed=chosen.seed,
-        trials=chosen.trials,
-        check=chosen.check,
-        warp_size=chosen.warp_size,
-        timeout_s=chosen.timeout,
-        atol=chosen.atol,
-        rtol=chosen.rtol,
-    )
+    options = _verify_options(chosen)
+    if chosen.batch is not None:
+        return _verify_batch(chosen, options)
+    if chosen.op is None or chosen.candidate is None:
+        raise UsageError("verify needs OP and CANDIDATE, or --batch MANIFEST --out FILE")
     verdict = app.verify(chosen.op, chosen.candidate, target=chosen.target, options=options)
     if chosen.json:
         display.print_json(_verify_object(chosen, verdict, time.monotonic() - start))
@@ -66,6 +63,48 @@ def verify_command(chosen: argparse.Namespace) -> int:
     if verdict.status is Status.INFRA_ERROR:
         return EXIT_FAILED
     return EXIT_OK if verdict.status is Status.PASSED else EXIT_NOT_PASSED
+
+
+def _verify_options(chosen: argparse.Namespace) -> VerifyOptions:
+    return VerifyOptions(
+        seed=chosen.seed,
+        trials=chosen.trials,
+        check=chosen.check,
+        warp_size=chosen.warp_size,
+        timeout_s=chosen.timeout,
+        atol=chosen.atol,
+        rtol=chosen.rtol,
+        timing=chosen.timing,
+    )
+
+
+def _verify_batch(chosen: argparse.Namespace, options: VerifyOptions) -> int:
+    """Exit code 3 where a row ended in a failure of ours, 1 where one did not pass."""
+    from musaagent.batch import read_manifest, verify_batch
+
+    if chosen.op is not None:
+        raise UsageError("verify takes OP and CANDIDATE, or --batch, not both")
+    if chosen.out is None:
+        raise UsageError("verify --batch needs --out FILE for its results")
+    manifest, out = Path(chosen.batch), Path(chosen.out)
+    read_manifest(manifest)  # before a target is started for nothing
+    jobs = chosen.jobs or os.cpu_count() or 1
+    with app.lent_target(chosen.target) as target:
+        counts = verify_batch(
+            manifest,
+            out,
+            target,
+            options,
+            jobs=jobs,
+            observer=None if chosen.json else display.show_batch_row,
+        )
+    if chosen.json:
+        display.print_json({"results": str(out), "statuses": counts})
+    else:
+        display.show_text(f"{out}: " + ", ".join(f"{n} {s}" for s, n in sorted(counts.items())))
+    if counts.get(Status.INFRA_ERROR.value):
+        return EXIT_FAILED
+    return EXIT_OK if set(counts) == {Status.PASSED.value} else EXIT_NOT_PASSED
 
 
 def lint_command(chosen: argparse.Namespace) -> int:

@@ -151,6 +151,14 @@ def show_verdict(verdict: Verdict) -> None:
         _line(out, line)
 
 
+def show_batch_row(row: dict[str, Any]) -> None:
+    """One finished row of `verify --batch`."""
+    verdict = row["verdict"] or {}
+    message = row["error"] or verdict.get("message") or ""
+    head = f"  {row['id']}" + (f"  {message}" if message else "")
+    _stdout().print(Text.assemble(_status(row["status"]), _clean(head)))
+
+
 def show_text(text: str) -> None:
     out = _stdout()
     for line in text.split("\n"):

@@ -187,6 +187,49 @@ class Trial(Record):
     """Largest |error| / allowed error over all outputs; below 1 passes."""
 
 
+class Latency(Record):
+    """Device time of one implementation, in milliseconds."""
+
+    median_ms: float
+    low_ms: float
+    """10th percentile."""
+    high_ms: float
+    """90th percentile."""
+    count: int
+    host_ms: float = 0.0
+    """How long the CPU is busy with one call; hidden behind the device while time is taken."""
+
+
+class Speedup(Record):
+    """How many times faster than one baseline, with the interval over the rounds."""
+
+    baseline: str
+    """`eager`, `compile` (torch.compile) or `graph` (CUDA graph of eager)."""
+    ratio: float
+    low: float
+    high: float
+
+
+class Timing(Record):
+    """Times of a passed candidate beside PyTorch's, taken in turns on the same card."""
+
+    device: str
+    candidate: Latency
+    baselines: dict[str, Latency] = Field(default_factory=dict)
+    speedups: tuple[Speedup, ...] = ()
+    missing: dict[str, str] = Field(default_factory=dict)
+    """Baselines that could not be had, and why."""
+    precision: str = ""
+    """The matrix precision that both sides ran with."""
+    floor_ms: float | None = None
+    """The least time that the task's bytes and operations need on this card; None: not known."""
+    flags: tuple[str, ...] = ()
+    shapes: tuple[str, ...] = ()
+
+    def over(self, baseline: str = "eager") -> Speedup | None:
+        return next((s for s in self.speedups if s.baseline == baseline), None)
+
+
 class Verdict(Record):
     """The result of test. `flags` are remarks that never decide alone."""
 
@@ -209,6 +252,8 @@ class Verdict(Record):
     launches: tuple[Launch, ...] = ()
     reference: str = ""
     """What the outputs were compared with: `float64` or the reference's own dtype, and why."""
+    timing: Timing | None = None
+    """Only where it passed, on targets that have a clock."""
     flags: tuple[str, ...] = ()
     seconds: float = 0.0
     phase_seconds: dict[str, float] = Field(default_factory=dict)
@@ -223,6 +268,8 @@ class Verdict(Record):
             raise ValueError("passed needs at least one trial, and all of them passed")
         if self.status is Status.COMPILE_ERROR and (self.build is None or self.build.ok):
             raise ValueError("compile_error needs the failed build")
+        if self.timing is not None and self.status is not Status.PASSED:
+            raise ValueError("only what passed is timed")
         return self
 
 

@@ -97,13 +97,16 @@ def run_jailed(
     max_processes: int = 64,
     file_size_mb: int = 1024,
     kind: Kind | None = None,
+    devices: Sequence[str] = (),
+    no_network: bool = True,
 ) -> JailedResult:
     """Run a trusted program on untrusted input; it can write to `writable` and a private /tmp only.
 
     `env` is added to a scrubbed environment, `cwd` defaults to `writable`. At the timeout, or over
     the memory limit, the whole tree is killed and what it printed is kept. Output beyond
     `output_limit` bytes a stream loses its middle. Raises ToolchainMissing where the program is not
-    there, SandboxLost where no jail could be made.
+    there, SandboxLost where no jail could be made. With `devices` (a GPU driver's) virtual memory
+    has no limit.
     """
     program = shutil.which(argv[0], path=(env or os.environ).get("PATH", os.environ.get("PATH")))
     if program is None:
@@ -116,6 +119,9 @@ def run_jailed(
         cpu_s=int(timeout_s * (os.cpu_count() or 1)) + 5,
         file_size_mb=file_size_mb,
         max_processes=max_processes,
+        devices=tuple(devices),
+        address_space=not devices,
+        no_network=no_network,
         allow_exec=True,
     )
     run = _Run(spec, output_limit, stdin or b"")

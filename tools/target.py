@@ -35,6 +35,8 @@ class VerifyOptions:
     memory_mb: int = 8192
     atol: float | None = None
     rtol: float | None = None
+    timing: bool = True
+    """Take the time of what passed, on targets that have a clock."""
     tags: tuple[str, ...] = field(default=())
 
 

@@ -1,0 +1,184 @@
+"""Builds a candidate's sources for a real GPU, or finds the build in the cache."""
+
+import shutil
+import subprocess
+import time
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from musaagent.errors import InfraError
+from musaagent.tools.cuda import commands
+from musaagent.tools.cuda.commands import Places
+from musaagent.tools.cuda.job import CudaJob, Tools
+from musaagent.tools.cuda.toolchain import find_toolkit, torch_headers
+from musaagent.tools.cuda.units import CudaLevel
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
+from musaagent.tools.host.job import Runner, default_runner
+from musaagent.tools.host.parts import SharedParts
+from musaagent.tools.host.sources import SourceSet, is_musa, pieces
+from musaagent.tools.host.toolchain import find_cxx
+from musaagent.tools.results import Build, Diagnostic
+
+HERE = Path(__file__).parent
+HOST = HERE.parent / "host"
+_KIND = "modules"
+_RECORD = "build.json"
+_KEPT = (commands.MODULE_NAME, "device.cubin")
+_PART_TIMEOUT_S = 600.0
+ALL_LEVELS: tuple[CudaLevel, ...] = ("split", "thin", "light", "full")
+
+
+class CudaBuilder:
+    """Thread-safe; several processes may share one cache folder."""
+
+    def __init__(
+        self, arch: str, cache_dir: Path | None = None, run_command: Runner | None = None
+    ) -> None:
+        self.arch = arch
+        self.cache = BuildCache(cache_dir or default_cache_dir() / "cuda")
+        self._run_command = run_command
+
+    @property
+    def cache_dir(self) -> Path:
+        return self.cache.root
+
+    def runtime_library(self) -> Path:
+        """libmusacuda.so, built once for each state of its sources."""
+        return self.tools.places.runtime / commands.RUNTIME_NAME
+
+    def build(
+        self,
+        sources: SourceSet,
+        *,
+        timeout_s: float,
+        levels: Sequence[CudaLevel] = ALL_LEVELS,
+    ) -> Build:
+        """Compile one source set at the first of `levels` that works.
+
+        Failures are kept in the cache too, unless time ran out. Raises ToolchainMissing,
+        SandboxLost, or InfraError where a part of our own does not build.
+        """
+        start = time.monotonic()
+        if is_musa(pieces(sources)):
+            return _refused("MUSA sources: nvcc cannot compile them; use --target musa or host")
+        key = self._key(sources, levels)
+        build = self._cached(key) or self._build(sources, timeout_s, levels, key)
+        return build.model_copy(update={"seconds": time.monotonic() - start})
+
+    def _build(
+        self, sources: SourceSet, timeout_s: float, levels: Sequence[CudaLevel], key: str
+    ) -> Build:
+        with self.cache.lock(key):
+            if found := self._cached(key):
+                return found
+            with self.cache.fresh() as folder:
+                runner = self._run_command or default_runner()
+                build, keep = CudaJob(self.tools, sources, runner, folder).run(timeout_s, levels)
+                if not keep:
+                    return build
+                _keep_only(folder, _KEPT if build.ok else ())
+                (folder / _RECORD).write_text(build.model_dump_json(), encoding="utf-8")
+                return _located(build, self.cache.publish(folder, _KIND, key))
+
+    @cached_property
+    def tools(self) -> Tools:
+        """Compilers and our own parts. Raises ToolchainMissing, InfraError."""
+        toolkit, compiler, torch = find_toolkit(), find_cxx(), torch_headers()
+        headers = SharedParts(self.cache).headers / "include_torch"
+        places = Places(
+            thin_headers=headers,
+            light_headers=self._light_headers(),
+            runtime=self._runtime(headers),
+            torch=torch,
+        )
+        return Tools(toolkit, compiler, places, self.arch, (self.cache.root,))
+
+    def _light_headers(self) -> Path:
+        files = sorted(p for p in (HERE / "include_light").rglob("*") if p.is_file())
+        key = hash_files(files, HERE)
+        found = self.cache.find("light_headers", key)
+        if found is None:
+            with self.cache.lock(key), self.cache.fresh() as folder:
+                shutil.copytree(HERE / "include_light", folder, dirs_exist_ok=True)
+                found = self.cache.publish(folder, "light_headers", key)
+        return found
+
+    def _runtime(self, headers: Path) -> Path:
+        compiler = find_cxx()
+        thin = [HOST / "runtime" / "thin_torch.cpp", *(HOST / "runtime" / "thin").iterdir()]
+        own = HERE / "runtime" / "device.cpp"
+        key = key_of(hash_files(thin, HOST), hash_files([own], HERE), headers.parent.name)
+        found = self.cache.find("runtime", key)
+        if found is not None:
+            return found
+        with self.cache.lock(key):
+            found = self.cache.find("runtime", key)
+            if found is None:
+                with self.cache.fresh() as folder:
+                    _run(commands.runtime_command(compiler, headers, [thin[0], own]), folder)
+                    found = self.cache.publish(folder, "runtime", key)
+        return found
+
+    @cached_property
+    def _own_code(self) -> str:
+        ours = ("units.py", "commands.py", "job.py", "split.py", "builder.py", "toolchain.py")
+        host = ("sources.py", "lexer.py", "scopes.py", "rewrite.py", "diagnostics.py")
+        files = [*(HERE / name for name in ours), *(HOST / name for name in host)]
+        return hash_files(files, HERE.parent)
+
+    def _key(self, sources: SourceSet, levels: Sequence[CudaLevel]) -> str:
+        tools = self.tools
+        return key_of(
+            sources.model_dump(mode="json"),
+            list(levels),
+            self.arch,
+            tools.toolkit.identity,
+            tools.compiler.identity,
+            tools.places.torch.version,
+            tools.places.thin_headers.parent.name,
+            tools.places.light_headers.name,
+            tools.places.runtime.name,
+            self._own_code,
+        )
+
+    def _cached(self, key: str) -> Build | None:
+        entry = self.cache.find(_KIND, key)
+        if entry is None:
+            return None
+        build = Build.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))
+        return _located(build, entry).model_copy(update={"cached": True, "compiler_seconds": 0.0})
+
+
+def _refused(message: str) -> Build:
+    diagnostic = Diagnostic(tool="nvcc", severity="error", message=message)
+    return Build(ok=False, diagnostics=(diagnostic,), log_tail=message)
+
+
+def _located(build: Build, entry: Path) -> Build:
+    if not build.ok:
+        return build
+    return build.model_copy(update={"libraries": (str(entry / commands.MODULE_NAME),)})
+
+
+def _keep_only(folder: Path, names: Sequence[str]) -> None:
+    for path in list(folder.iterdir()):
+        if path.name in names:
+            continue
+        if path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def _run(line: Sequence[str], folder: Path) -> None:
+    """A trusted compile of our own sources."""
+    try:
+        done = subprocess.run(
+            line, cwd=folder, capture_output=True, text=True, timeout=_PART_TIMEOUT_S
+        )
+    except subprocess.TimeoutExpired:
+        raise InfraError(f"{line[0]} was still running after {_PART_TIMEOUT_S:g} s") from None
+    if done.returncode != 0:
+        first = next((x for x in done.stderr.splitlines() if "error" in x), done.stderr[-500:])
+        raise InfraError(f"a part of the cuda target does not compile with {line[0]}: {first}")

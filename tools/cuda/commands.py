@@ -1,0 +1,132 @@
+"""The compiler command lines of the cuda target: no ninja, no setuptools."""
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from musaagent.tools.cuda.toolchain import CudaToolkit, arch_flags, cxx_standard
+from musaagent.tools.cuda.units import CudaLevel, CudaUnit
+from musaagent.tools.host.sources import SourceSet, split_flags
+from musaagent.tools.host.toolchain import Compiler, TorchHeaders, python_include
+
+MODULE_NAME = "module.so"
+RUNTIME_NAME = "libmusacuda.so"
+# torch passes these to nvcc in every extension build.
+STOCK_NVCC = (
+    *("-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__"),
+    *("-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"),
+    "--expt-relaxed-constexpr",
+)
+_MESSAGES = ("-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fmessage-length=0")
+_TORCH_LIBRARIES = ("-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda", "-ltorch")
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where a build finds what it includes and links."""
+
+    thin_headers: Path
+    light_headers: Path
+    runtime: Path
+    """Folder of libmusacuda.so."""
+    torch: TorchHeaders
+
+
+@dataclass(frozen=True)
+class Script:
+    """A shell script that compiles all units side by side and links them."""
+
+    text: str
+    outputs: tuple[str, ...]
+    """Files with what the compilers and the linker print, in order."""
+
+
+def build_script(
+    sources: SourceSet,
+    units: Sequence[CudaUnit],
+    level: CudaLevel,
+    arch: str,
+    toolkit: CudaToolkit,
+    compiler: Compiler,
+    places: Places,
+) -> Script:
+    """Exit status 0 exactly when MODULE_NAME was made."""
+    compiled = [unit for unit in units if unit.compiler != "none"]
+    shared = [f"-std={cxx_standard_of(level)}", *_defines(sources, level)]
+    shared += ["-I.", *(f"-I{path}" for path in sources.extra_include_paths)]
+    shared += _includes(level, places, toolkit)
+    lines, logs = [], []
+    for number, unit in enumerate(compiled):
+        if unit.compiler == "nvcc":
+            command = _nvcc(toolkit, compiler, shared, arch, sources)
+        else:
+            flags = split_flags(sources.extra_cflags)
+            command = [compiler.path, *shared, "-fPIC", *_MESSAGES, *flags]
+        line = shlex.join([*command, "-c", unit.file_name, "-o", f"{number}.o"])
+        lines.append(f"{line} >{number}.log 2>&1 & p{number}=$!")
+        logs.append(f"{number}.log")
+    lines.append("status=0")
+    lines += [f"wait $p{number} || status=1" for number in range(len(compiled))]
+    lines.append("[ $status = 0 ] || exit 1")
+    objects = [f"{number}.o" for number in range(len(compiled))]
+    link = [compiler.path, "-shared", *objects, "-o", MODULE_NAME]
+    link += [*link_flags(level, places, toolkit), *split_flags(sources.extra_ldflags)]
+    lines.append(f"{shlex.join(link)} >link.log 2>&1")
+    return Script("\n".join(lines) + "\n", (*logs, "link.log"))
+
+
+def cxx_standard_of(level: CudaLevel) -> str:
+    """The thin headers are C++20; torch's own are compiled as torch compiles them."""
+    return "c++20" if level in ("split", "thin") else cxx_standard()
+
+
+def _defines(sources: SourceSet, level: CudaLevel) -> list[str]:
+    if level in ("split", "thin"):
+        return ["-DMUSACUDA_DEVICE"]
+    defined = [f"-DTORCH_EXTENSION_NAME={sources.name}", "-D_GLIBCXX_USE_CXX11_ABI=1"]
+    return [*defined, "-DTORCH_API_INCLUDE_EXTENSION_H"]
+
+
+def _includes(level: CudaLevel, places: Places, toolkit: CudaToolkit) -> list[str]:
+    cuda = _system(toolkit.include)
+    if level in ("split", "thin"):
+        return [f"-I{places.thin_headers}", *cuda]
+    own = [f"-I{places.light_headers}"] if level == "light" else []
+    return [*own, *_system([*places.torch.include, python_include()]), *cuda]
+
+
+def _system(folders: Sequence[Path]) -> list[str]:
+    return [word for folder in folders for word in ("-isystem", str(folder))]
+
+
+def _nvcc(
+    toolkit: CudaToolkit, compiler: Compiler, shared: list[str], arch: str, sources: SourceSet
+) -> list[str]:
+    flags = split_flags(sources.extra_cuda_cflags)
+    standard = [f for f in shared if not (f.startswith("-std=") and _has_standard(flags))]
+    ccbin = ["-ccbin", compiler.path] if compiler.kind == "g++" else []
+    return [
+        *(str(toolkit.nvcc), *ccbin, *standard, *STOCK_NVCC, "-Xptxas", "-v"),
+        *(*arch_flags(arch, flags), "--compiler-options", "-fPIC", *flags),
+    ]
+
+
+def _has_standard(flags: list[str]) -> bool:
+    return any(flag.startswith(("-std", "--std")) for flag in flags)
+
+
+def link_flags(level: CudaLevel, places: Places, toolkit: CudaToolkit) -> list[str]:
+    """At run time libcudart is the one that torch has loaded already, found by its soname."""
+    runtime = str(toolkit.runtime) if toolkit.runtime else "-lcudart"
+    if level in ("split", "thin"):
+        return [str(places.runtime / RUNTIME_NAME), runtime, "-Wl,-z,defs"]
+    flags = [f"-L{places.torch.libraries}", *_TORCH_LIBRARIES, "-ltorch_python", runtime]
+    return [*flags, f"-Wl,-rpath,{places.torch.libraries}"]
+
+
+def runtime_command(compiler: Compiler, thin_headers: Path, files: Sequence[Path]) -> list[str]:
+    """Builds libmusacuda.so in the current folder."""
+    flags = ["-std=c++20", "-O2", "-fPIC", "-pthread", "-fvisibility=hidden", "-w"]
+    link = ["-shared", "-o", RUNTIME_NAME, f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-z,defs"]
+    return [compiler.path, *flags, f"-I{thin_headers}", *map(str, files), *link]

@@ -1,0 +1,174 @@
+"""The NVIDIA GPUs of this machine, and who may use each one when.
+
+Nothing here makes a CUDA context: workers are forked from processes that must never have one.
+"""
+
+import contextlib
+import fcntl
+import functools
+import os
+import shutil
+import subprocess
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from musaagent.tools.host.cache import default_cache_dir
+
+_QUERY = "index,uuid,name,compute_cap,memory.total,driver_version"
+_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+
+
+@dataclass(frozen=True)
+class GpuInfo:
+    """One card, as nvidia-smi names it."""
+
+    index: int
+    uuid: str
+    name: str
+    arch: str
+    """`sm_90`."""
+    memory_mb: int
+    driver: str
+
+
+@functools.cache
+def find_gpus() -> tuple[GpuInfo, ...]:
+    """All cards that CUDA_VISIBLE_DEVICES leaves; empty without a driver."""
+    tool = shutil.which("nvidia-smi")
+    if tool is None:
+        return ()
+    try:
+        done = subprocess.run(
+            [tool, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"],
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ()
+    if done.returncode != 0:
+        return ()
+    return visible(parse_gpus(done.stdout), os.environ.get("CUDA_VISIBLE_DEVICES"))
+
+
+def parse_gpus(text: str) -> tuple[GpuInfo, ...]:
+    """nvidia-smi's csv; lines that are no card (an error text) are left out."""
+    found = []
+    for line in text.splitlines():
+        fields = [field.strip() for field in line.split(",")]
+        if len(fields) != 6 or not fields[0].isdigit():
+            continue
+        index, uuid, name, capability, memory, driver = fields
+        arch = "sm_" + capability.replace(".", "")
+        memory_mb = int(float(memory)) if memory.replace(".", "").isdigit() else 0
+        found.append(GpuInfo(int(index), uuid, name, arch, memory_mb, driver))
+    return tuple(found)
+
+
+def visible(gpus: tuple[GpuInfo, ...], allowed: str | None) -> tuple[GpuInfo, ...]:
+    """Those that CUDA_VISIBLE_DEVICES names, in its order."""
+    if allowed is None:
+        return gpus
+    chosen = []
+    for word in (w.strip() for w in allowed.split(",")):
+        match = [g for g in gpus if word and (str(g.index) == word or g.uuid.startswith(word))]
+        if not match:
+            break
+        chosen.append(match[0])
+    return tuple(chosen)
+
+
+def device_files() -> tuple[str, ...]:
+    """What a jail needs of /dev for CUDA."""
+    cards = sorted(p for p in Path("/dev").glob("nvidia[0-9]*"))
+    nodes = [Path("/dev", name) for name in _NODES]
+    caps = sorted(Path("/dev/nvidia-caps").glob("*")) if Path("/dev/nvidia-caps").is_dir() else []
+    return tuple(str(p) for p in (*cards, *nodes, *caps) if p.exists())
+
+
+class Gpu:
+    """One card: an exclusive lock for whatever runs on it, and a count of who holds memory there.
+
+    The lock holds between threads and, by a file, between processes.
+    """
+
+    def __init__(self, info: GpuInfo) -> None:
+        self.info = info
+        self._turn = threading.RLock()
+        self._depth = 0
+        self._descriptor = -1
+        self._room = threading.Condition()
+        self._tenants = 0
+        self._closed_by: int | None = None
+
+    @property
+    def tenants(self) -> int:
+        return self._tenants
+
+    @contextlib.contextmanager
+    def turn(self) -> Iterator[None]:
+        """Nobody else runs or times anything on this card meanwhile."""
+        with self._turn:
+            self._depth += 1
+            if self._depth == 1:
+                self._descriptor = _lock_file(self.info.uuid)
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if self._depth == 0:
+                    os.close(self._descriptor)
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Wait until no candidate is on the card, and let in only this thread's."""
+        me = threading.get_ident()
+        with self._room:
+            self._room.wait_for(lambda: self._tenants == 0 and self._closed_by is None)
+            self._closed_by = me
+        try:
+            yield
+        finally:
+            with self._room:
+                self._closed_by = None
+                self._room.notify_all()
+
+    def enter(self) -> None:
+        me = threading.get_ident()
+        with self._room:
+            self._room.wait_for(lambda: self._closed_by in (None, me))
+            self._tenants += 1
+
+    def leave(self) -> None:
+        with self._room:
+            self._tenants -= 1
+            self._room.notify_all()
+
+
+def _lock_file(uuid: str) -> int:
+    folder = default_cache_dir() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder / f"gpu-{uuid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+class GpuPool:
+    """All cards; a candidate goes to the one with the fewest others."""
+
+    def __init__(self, gpus: tuple[GpuInfo, ...]) -> None:
+        self.gpus = tuple(Gpu(info) for info in gpus)
+        self._lock = threading.Lock()
+
+    def take(self) -> Gpu:
+        """The caller must call `leave()` on it."""
+        with self._lock:
+            gpu = min(self.gpus, key=lambda g: g.tenants)
+            gpu.enter()
+            return gpu

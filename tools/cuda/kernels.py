@@ -1,0 +1,56 @@
+"""Which kernels ran on the device, by torch's profiler (CUPTI), in the process that ran them."""
+
+import json
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def record_kernels(call: Callable[[], Any]) -> tuple[Any, list[dict[str, Any]], str]:
+    """Run `call`; its result, the kernels (merged by launch), and why there is no list, or ''."""
+    from torch.profiler import ProfilerActivity, profile
+
+    result, ran = None, False
+    try:
+        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+            result = call()
+            ran = True
+            torch.cuda.synchronize()
+        return result, _merged(profiler), ""
+    except RuntimeError as error:
+        if not ran:
+            raise
+        torch.cuda.synchronize()  # a fault of the candidate shows here again
+        return result, [], f"{type(error).__name__}: {error}".splitlines()[0]
+
+
+def _merged(profiler: Any) -> list[dict[str, Any]]:
+    """The trace file is the one form that has grid and block in every version of torch."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        profiler.export_chrome_trace(str(path))
+        events = json.loads(path.read_text(encoding="utf-8", errors="replace"))["traceEvents"]
+    return merge_events(events)
+
+
+def merge_events(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """One entry a kernel and launch shape, with count and nanoseconds."""
+    found: dict[tuple[Any, ...], dict[str, Any]] = {}
+    for event in events:
+        if event.get("cat") != "kernel":
+            continue
+        given = event.get("args", {})
+        grid, block = (tuple(given.get(k) or (0, 0, 0)) for k in ("grid", "block"))
+        shared = int(given.get("shared memory") or 0)
+        key = (event["name"], grid, block, shared)
+        entry = found.setdefault(
+            key,
+            {"kernel": event["name"], "grid": grid, "block": block, "shared_bytes": shared}
+            | {"count": 0, "ns": 0},
+        )
+        entry["count"] += 1
+        entry["ns"] += int(float(event.get("dur", 0)) * 1000)
+    return list(found.values())

@@ -1,0 +1,146 @@
+"""The profile of a passed candidate: kernels with their times, counters, the bound, one hint."""
+
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from musaagent.errors import MusaagentError
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.cuda import ncu
+from musaagent.tools.cuda.bound import classify, suggest
+from musaagent.tools.cuda.peaks import peak_of
+from musaagent.tools.cuda.programs import Work, run_tool, write_job
+from musaagent.tools.cuda.session import CudaSession, base_name, split_kernels
+from musaagent.tools.results import Launch, Profile, Verdict
+from musaagent.tools.session import CandidateFailure
+from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import Task
+from musaagent.tools.verifier import construct_again
+
+if TYPE_CHECKING:
+    from musaagent.tools.cuda.target import GpuBench
+
+_NCU_TIMEOUT_S = 180.0
+_NCU_WARM_CALLS = 2
+_SEED = 20240229
+
+
+def cuda_profile(
+    bench: "GpuBench", task: Task, candidate: Candidate, options: VerifyOptions, verdict: Verdict
+) -> Profile:
+    """Degrades where a tool does not work here; `engine` says what was used and what was not."""
+    reference = bench.reference(task, "run")
+    session = bench.open_candidate(options, checked=False)
+    try:
+        construct_again(session, reference, candidate, _SEED)
+        inputs = reference.inputs(_SEED)
+        header: dict[str, Any] = {
+            "op": "time_setup",
+            "inputs": inputs.tree,
+            "tensors": inputs.metas,
+            "first": True,
+            "last": True,
+            "warm_up": 3,
+        }
+        session.request(header, inputs.blobs, doing="warm up for the profile")
+        answer, _ = session.request({"op": "profile"}, doing="run under the profiler")
+        work = Work(
+            candidate,
+            list(session.builds),
+            bench.target.builder.runtime_library(),
+            reference.construct(_SEED),
+            inputs,
+            _SEED,
+        )
+        launches, counters, engine = _kernels(session, answer)
+    except CandidateFailure as failure:
+        raise MusaagentError(f"the profile run failed: {failure.message}") from None
+    finally:
+        session.close()
+    measured, why_not = _counters(bench, work, launches)
+    counters |= measured
+    engine += "ncu" if not why_not else f"no ncu: {why_not}"
+    _add_roofline(counters, bench, task, verdict)
+    resources = verdict.build.resources if verdict.build else ()
+    counters["spill_bytes"] = float(
+        sum(r.spill_store_bytes + r.spill_load_bytes for r in resources)
+    )
+    bound = classify(counters)
+    return Profile(
+        target="cuda",
+        engine=engine,
+        launches=launches,
+        resources=resources,
+        bound=bound,
+        counters=counters,
+        suggestion=suggest(bound, counters),
+    )
+
+
+def _kernels(
+    session: CudaSession, answer: dict[str, Any]
+) -> tuple[tuple[Launch, ...], dict[str, float], str]:
+    """Launches of one call, and the time that its kernels take by torch's profiler."""
+    unseen, kernels = str(answer.get("kernels_unseen") or ""), answer.get("kernels") or []
+    if unseen:
+        return (), {}, f"no torch profiler: {unseen}; "
+    calls = max(int(answer.get("calls") or 1), 1)
+    own, _ = split_kernels(kernels, session.own_kernels())
+    names = {launch.kernel for launch in own}
+    own_ns = all_ns = 0.0
+    for raw in kernels:
+        all_ns += float(raw.get("ns") or 0) / calls
+        if base_name(str(raw.get("kernel"))) in {base_name(n) for n in names}:
+            own_ns += float(raw.get("ns") or 0) / calls
+    per_call = tuple(o.model_copy(update={"count": max(o.count // calls, 1)}) for o in own)
+    counters = {"kernel_ns": all_ns, "own_share": own_ns / all_ns if all_ns else 0.0}
+    counters["launches"] = float(sum(launch.count for launch in per_call))
+    return per_call, counters, "torch profiler; "
+
+
+def _counters(
+    bench: "GpuBench", work: Work, launches: Sequence[Launch]
+) -> tuple[dict[str, float], str]:
+    """ncu's counters over one call, or why there are none."""
+    tool = shutil.which("ncu")
+    names = sorted({base_name(launch.kernel) for launch in launches})
+    if tool is None:
+        return {}, "not installed"
+    if not names:
+        return {}, "no kernel names to look for"
+    once = sum(launch.count for launch in launches)
+    line = ncu.command(tool, names, skip=_NCU_WARM_CALLS * once, count=once)
+    with tempfile.TemporaryDirectory(prefix="musaagent-ncu-") as name:
+        folder = Path(name)
+        write_job(folder, work, bench.gpu, calls=_NCU_WARM_CALLS + 1, poison=False)
+        try:
+            spec = bench.target.gpu_spec(1024)
+            assert spec.kind is not None
+            read_only = [bench.target.builder.cache_dir, Path(tool).resolve().parent]
+            done = run_tool(line, folder, bench.gpu, spec.kind, read_only, _NCU_TIMEOUT_S)
+        except MusaagentError as error:
+            return {}, str(error)
+    entries = ncu.parse(done.stdout)
+    if not entries:
+        why = "time ran out" if done.timed_out else ncu.refusal(done.stdout + done.stderr)
+        return {}, re.sub(r"\s+", " ", why)
+    return ncu.weighted(entries), ""
+
+
+def _add_roofline(
+    counters: dict[str, float], bench: "GpuBench", task: Task, verdict: Verdict
+) -> None:
+    plan, peak = bench.target.plan_or_none(task), peak_of(bench.gpu.info.name)
+    if verdict.timing is None:
+        return
+    seconds = verdict.timing.candidate.median_ms / 1e3
+    if "kernel_ns" in counters and seconds:
+        counters["kernel_share"] = min(counters["kernel_ns"] / 1e9 / seconds, 1.0)
+    if plan is None or peak is None or not plan.least_bytes:
+        return
+    counters["least_bytes"] = float(plan.least_bytes)
+    counters["bandwidth_share"] = plan.least_bytes / peak.bytes_per_s / seconds
+    counters["flops_share"] = plan.flops / peak.flops_fp32 / seconds

@@ -1,0 +1,92 @@
+"""Runs the standalone program under one of NVIDIA's tools, in a jail that has the card in it."""
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.cuda.devices import Gpu, device_files
+from musaagent.tools.cuda.standalone import BLOB, JOB
+from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.jail import Kind
+from musaagent.tools.reference_session import Sent
+from musaagent.tools.results import Build
+from musaagent.tools.sandbox import IMPORT_PATH_BOOT, JailedResult, import_path, run_jailed
+
+_MEMORY_MB = 32768
+_BOOT = IMPORT_PATH_BOOT + (
+    "from pathlib import Path; from musaagent.tools.cuda.standalone import main; "
+    "main(Path(sys.argv[1]))"
+)
+
+
+@dataclass(frozen=True)
+class Work:
+    """All that a run of a candidate needs, outside of any session."""
+
+    candidate: Candidate
+    builds: Sequence[tuple[SourceSet, Build]]
+    runtime: Path
+    construct: Sent
+    inputs: Sent
+    seed: int
+
+
+def write_job(folder: Path, work: Work, gpu: Gpu, *, calls: int, poison: bool) -> None:
+    """The files that `standalone.main` reads."""
+    (folder / "candidate.py").write_text(work.candidate.source, encoding="utf-8")
+    job: dict[str, Any] = {
+        "gpu": gpu.info.uuid,
+        "runtime": str(work.runtime),
+        "seed": work.seed,
+        "calls": calls,
+        "poison": poison,
+        "builds": [
+            {
+                "level": build.level,
+                "library": build.libraries[0],
+                "module": sources.name,
+                "functions": None if sources.functions is None else list(sources.functions),
+            }
+            for sources, build in work.builds
+        ],
+    }
+    for name, sent in (("construct", work.construct), ("run", work.inputs)):
+        for index, blob in enumerate(sent.blobs):
+            (folder / BLOB.format(f"{name}-{index}")).write_bytes(blob)
+        job[name] = {
+            "tree": sent.tree,
+            "tensors": sent.metas,
+            "state_names": sent.state_names,
+            "count": len(sent.blobs),
+        }
+    (folder / JOB).write_text(json.dumps(job), encoding="utf-8")
+
+
+def run_tool(
+    tool: Sequence[str],
+    folder: Path,
+    gpu: Gpu,
+    kind: Kind,
+    read_only: Sequence[Path],
+    timeout_s: float,
+) -> JailedResult:
+    """The tool's command line in front of ours; it holds the card meanwhile."""
+    program = [sys.executable, "-I", "-c", _BOOT, import_path(), str(folder)]
+    with gpu.turn():
+        return run_jailed(
+            [*tool, *program],
+            timeout_s=timeout_s,
+            memory_mb=_MEMORY_MB,
+            writable=folder,
+            read_only=[*read_only, Path("/sys")],
+            env={"HOME": str(folder), "TMPDIR": str(folder)},
+            max_processes=512,
+            kind=kind,
+            devices=device_files(),
+            # ncu and the program that it watches talk over a socket.
+            no_network=False,
+        )

@@ -1,0 +1,145 @@
+"""The parent's side of a candidate on a GPU: turns on the card, and the kernels that ran."""
+
+import contextlib
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from musaagent.tools.cuda.devices import Gpu
+from musaagent.tools.host.sources import SourceSet, pieces
+from musaagent.tools.ptxas import demangle
+from musaagent.tools.results import Build, Launch
+from musaagent.tools.session import CandidateSession, Evidence, RunnerSettings
+from musaagent.tools.zygote import Child
+
+WORKER_ENTRY = "musaagent.tools.cuda.worker:main"
+_ON_GPU = frozenset({"construct", "run", "time_setup", "time", "profile"})
+# Kernels of libraries that do whole operations; ATen's own are seen by the operator record.
+_LIBRARY = re.compile(
+    r"cublas|cudnn|cutlass|cusparse|cufft|xmma|gemm|gemv|triton_|splitK|flash_|cub::|thrust::", re.I
+)
+_WATCHED_SHARE = 0.34
+
+
+@dataclass
+class KernelEvidence(Evidence):
+    """What ran on the device; runs that were not watched count as launches."""
+
+    runs: int = 0
+    times_ns: dict[str, int] = field(default_factory=dict)
+    unseen: str = ""
+    """Why no kernels were seen, where the profiler does not work here."""
+
+    @property
+    def launch_count(self) -> int:
+        return self.runs
+
+
+class CudaSession(CandidateSession):
+    """`gpu` None: a worker that only imports, for its sources."""
+
+    def __init__(
+        self,
+        child: Child,
+        settings: RunnerSettings,
+        build: Callable[[SourceSet], Build],
+        gpu: Gpu | None,
+        *,
+        tf32: bool = False,
+    ) -> None:
+        super().__init__(child, settings, build, lambda finding, raw: finding)
+        self.gpu = gpu
+        self.evidence: KernelEvidence = KernelEvidence()
+        self._tf32 = tf32
+        self._draw = random.SystemRandom()
+        self._open = gpu is not None
+
+    def setup(self) -> None:
+        self.request(
+            {
+                "op": "setup",
+                "runtime": self.settings.runtime_library,
+                "gpu": self.gpu.info.uuid if self.gpu else "",
+                "tf32": self._tf32,
+            },
+            doing="start",
+        )
+
+    def order_fields(self, order: int, seed: int) -> dict[str, Any]:
+        """A GPU orders its threads by itself; instead the first run and some others are watched."""
+        watched = self.evidence.runs == 0 or self._draw.random() < _WATCHED_SHARE
+        return {"watch_kernels": watched and not self.evidence.unseen}
+
+    def request(
+        self, header: dict[str, Any], blobs: Sequence[Any] = (), *, doing: str
+    ) -> tuple[dict[str, Any], list[bytes]]:
+        on_gpu = self.gpu is not None and header["op"] in _ON_GPU
+        with self.gpu.turn() if on_gpu and self.gpu else contextlib.nullcontext():
+            answer, out = super().request(header, blobs, doing=doing)
+        if header["op"] == "run":
+            self._note_kernels(answer)
+        return answer, out
+
+    def _note_kernels(self, answer: dict[str, Any]) -> None:
+        kernels, unseen = answer.get("kernels"), str(answer.get("kernels_unseen") or "")
+        evidence = self.evidence
+        if unseen:
+            evidence.unseen = unseen
+        if not isinstance(kernels, list) or unseen:
+            evidence.runs += 1
+            return
+        own, foreign = split_kernels(kernels, self.own_kernels())
+        evidence.runs += sum(launch.count for launch in own)
+        for launch in own:
+            key = (launch.kernel, launch.grid, launch.block, launch.shared_bytes)
+            evidence.launches.setdefault(key, launch)
+        if foreign:
+            answer["operators"] = [*(answer.get("operators") or []), *foreign]
+
+    def own_kernels(self) -> frozenset[str]:
+        """Plain names of the kernels in the candidate's sources."""
+        names = {base_name(r.kernel) for _, build in self.builds for r in build.resources}
+        for sources, _ in self.builds:
+            for part in pieces(sources):
+                names |= {f.name for f in part.source.outline.functions if f.kernel}
+        return frozenset(names)
+
+    def close(self) -> None:
+        try:
+            super().close()
+        finally:
+            if self._open and self.gpu is not None:
+                self._open = False
+                self.gpu.leave()
+
+
+def split_kernels(
+    kernels: Sequence[Any], own: frozenset[str]
+) -> tuple[list[Launch], tuple[str, ...]]:
+    """The candidate's launches, and names of library kernels that did work for it."""
+    launches, foreign = [], []
+    for raw in kernels:
+        try:
+            name = demangle([str(raw["kernel"])])[0]
+            launch = Launch(
+                kernel=name,
+                grid=tuple(raw["grid"]),
+                block=tuple(raw["block"]),
+                shared_bytes=int(raw["shared_bytes"]),
+                count=int(raw["count"]),
+            )
+        except (KeyError, TypeError, ValueError):
+            continue
+        if base_name(name) in own:
+            launches.append(launch)
+        elif _LIBRARY.search(name):
+            foreign.append(f"library.kernel {base_name(name)}")
+    return launches, tuple(dict.fromkeys(foreign))
+
+
+def base_name(name: str) -> str:
+    """`void ns::k<float>(float*)` -> `k`."""
+    plain = name.replace("(anonymous namespace)::", "").split("<")[0].split("(")[0]
+    return plain.rpartition("::")[2].split()[-1] if plain.split() else name

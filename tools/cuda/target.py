@@ -1,0 +1,425 @@
+"""The cuda target: candidates built by nvcc and run on this machine's GPUs, each in a jail.
+
+Without a GPU it compiles for sm_90 and says that nothing ran.
+"""
+
+import random
+import shutil
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from musaagent.errors import InfraError, SandboxLost, ToolchainMissing
+from musaagent.tools import reference_session
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.cuda import reference as gpu_reference
+from musaagent.tools.cuda import session as gpu_session
+from musaagent.tools.cuda.builder import CudaBuilder
+from musaagent.tools.cuda.devices import Gpu, GpuPool, device_files, find_gpus
+from musaagent.tools.cuda.health import capabilities
+from musaagent.tools.cuda.kinds import working_kind
+from musaagent.tools.cuda.profile import cuda_profile
+from musaagent.tools.cuda.reference import GpuReference
+from musaagent.tools.cuda.session import CudaSession
+from musaagent.tools.cuda.timing import take_timing
+from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
+from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.jail import JailSpec, Kind
+from musaagent.tools.nvcc import RealCompile
+from musaagent.tools.opgraph import Plan
+from musaagent.tools.reference_session import ReferenceSession
+from musaagent.tools.results import Build, Profile, Status, Verdict
+from musaagent.tools.session import CandidateFailure, RunnerSettings
+from musaagent.tools.target import Capability, TargetName, VerifyOptions
+from musaagent.tools.task import Task
+from musaagent.tools.tolerance import ToleranceRule
+from musaagent.tools.verifier import build_only, verify
+from musaagent.tools.zygote import Zygote
+
+BUILD_TIMEOUT_S = 900.0
+_REFERENCE_MEMORY_MB = 65536
+_CANDIDATE_MEMORY_MB = 32768
+_OWN_SHAPES_BYTES = 4 << 30
+# Forked workers must find torch imported and CUDA untouched.
+_PRELOAD = (
+    "torch",
+    "torch.utils._python_dispatch",
+    "torch.profiler",
+    "musaagent.tools.cuda.worker",
+    "musaagent.tools.cuda.worker_reference",
+    "musaagent.tools.cuda.clock",
+    "musaagent.tools.cuda.bridge",
+    "musaagent.tools.host.torch_shim_extension",
+)
+_PLAN_PRELOAD = ("torch", "musaagent.tools.worker_reference", "musaagent.tools.plan")
+
+
+class CudaTarget:
+    """Fulfils `musaagent.tools.target.Target`; use as a context manager or call close()."""
+
+    name: TargetName = "cuda"
+
+    def __init__(self, cache_dir: Path | None = None, *, jobs: int | None = None) -> None:
+        self.pool = GpuPool(find_gpus())
+        gpus = self.pool.gpus
+        self._builder = CudaBuilder(gpus[0].info.arch if gpus else DEFAULT_ARCH, cache_dir)
+        self._zygote, self._plan_zygote = Zygote(_PRELOAD), Zygote(_PLAN_PRELOAD)
+        self._threads = ThreadPoolExecutor(jobs or 8, thread_name_prefix="cuda")
+        self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
+        self._lock = threading.RLock()
+        self._kind: Kind | None = None
+        self._references: dict[tuple[str, str], Future[ReferenceSession]] = {}
+        self._plans: dict[str, Plan] = {}
+        self._verdicts: dict[tuple[str, str], Verdict] = {}
+        self._turns: dict[tuple[str, str], threading.RLock] = {}
+
+    def __enter__(self) -> "CudaTarget":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def builder(self) -> CudaBuilder:
+        return self._builder
+
+    def capabilities(self) -> tuple[Capability, ...]:
+        return capabilities(tuple(gpu.info for gpu in self.pool.gpus))
+
+    def warm_up(self) -> None:
+        """Start the fork server and build what every candidate needs (once for each machine)."""
+        started = self._threads.submit(self._zygote.start)
+        self._builder.runtime_library()
+        started.result()
+
+    # ---- Target
+
+    def plan(self, task: Task) -> Plan:
+        with self._lock:
+            known = self._plans.get(task.hash)
+        if known is None:
+            known = self._plain_reference(task).plan()
+            with self._lock:
+                self._plans[task.hash] = known
+        return known
+
+    def build(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Build:
+        """In a process without a GPU, so it may overlap with what runs on one."""
+        return build_only(_CompileBench(self), candidate, options)
+
+    def verify(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
+        if not self.pool.gpus:
+            return self._compiled_only(task, candidate, options)
+        gpu = self.pool.take()
+        try:
+            verdict = self._verify_on(gpu, task, candidate, options)
+        finally:
+            gpu.leave()
+        if verdict.status is Status.OOM:
+            # Others may have held the memory: believed only when it happens alone.
+            with gpu.alone():
+                gpu.enter()
+                try:
+                    verdict = self._verify_on(gpu, task, candidate, options)
+                finally:
+                    gpu.leave()
+        with self._lock:
+            self._verdicts[(task.hash, candidate.hash)] = verdict
+        return verdict
+
+    def _verify_on(
+        self, gpu: Gpu, task: Task, candidate: Candidate, options: VerifyOptions
+    ) -> Verdict:
+        with self._task_lock(task, gpu):
+            return self._verify_in_turn(gpu, task, candidate, options)
+
+    def _task_lock(self, task: Task, gpu: Gpu) -> threading.RLock:
+        """The reference worker of a task answers for one candidate at a time."""
+        with self._lock:
+            return self._turns.setdefault((task.hash, gpu.info.uuid), threading.RLock())
+
+    def _verify_in_turn(
+        self, gpu: Gpu, task: Task, candidate: Candidate, options: VerifyOptions
+    ) -> Verdict:
+        bench = GpuBench(self, gpu)
+        plain = VerifyOptions(**{**vars(options), "check": False})
+        verdict = verify(bench, task, candidate, plain)
+        if bench.unseen:
+            flag = f"which kernels ran was not seen: {bench.unseen}"
+            verdict = verdict.model_copy(update={"flags": (*verdict.flags, flag)})
+        if verdict.status is Status.PASSED and options.timing:
+            verdict = self._timed(bench, task, candidate, plain, verdict)
+        return verdict
+
+    def _timed(
+        self,
+        bench: "GpuBench",
+        task: Task,
+        candidate: Candidate,
+        options: VerifyOptions,
+        verdict: Verdict,
+    ) -> Verdict:
+        """The verdict with its timing; a candidate that is wrong while it is timed has not passed.
+
+        It runs in a process of its own, so that what it learned in the trials is of no use.
+        """
+        from musaagent.tools.cuda.timed import time_again
+
+        reference = bench.reference(task, "run")
+        assert isinstance(reference, GpuReference)
+        rule = ToleranceRule(options.atol, options.rtol)
+        draw = random.SystemRandom()
+        session = bench.open_candidate(options, checked=False)
+        try:
+            return time_again(
+                session,
+                reference,
+                candidate,
+                verdict,
+                lambda: take_timing(
+                    session, reference, bench.gpu, self.plan_or_none(task), draw, rule
+                ),
+                draw.getrandbits(48),
+            )
+        except CandidateFailure as failure:
+            return verdict.model_copy(
+                update={
+                    "status": failure.status,
+                    "message": f"while it was timed: {failure.message}",
+                    "details": failure.details,
+                }
+            )
+        finally:
+            session.close()
+
+    def plan_or_none(self, task: Task) -> Plan | None:
+        try:
+            return self.plan(task)
+        except InfraError:
+            return None
+
+    def _compiled_only(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
+        build = self.build(task, candidate, options)
+        if not build.ok:
+            first = build.diagnostics[0].message if build.diagnostics else "the build failed"
+            return Verdict(
+                status=Status.COMPILE_ERROR,
+                target=self.name,
+                message=first,
+                details=build.log_tail,
+                build=build,
+            )
+        arch = self._builder.arch
+        what = (
+            f"compiled for {arch}" if build.libraries else f"nothing to compile on import ({arch})"
+        )
+        return Verdict(
+            status=Status.INFRA_ERROR,
+            target=self.name,
+            message=f"compile-only: {what}; there is no NVIDIA GPU here, so nothing ran",
+            build=build,
+        )
+
+    def profile(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Profile:
+        with self._lock:
+            verdict = self._verdicts.get((task.hash, candidate.hash))
+        if verdict is None:
+            verdict = self.verify(task, candidate, options)
+        if verdict.status is not Status.PASSED:
+            raise InfraError(f"candidate {candidate.hash} did not pass again: {verdict.message}")
+        gpu = self.pool.take()
+        try:
+            with self._task_lock(task, gpu):
+                return cuda_profile(GpuBench(self, gpu), task, candidate, options, verdict)
+        finally:
+            gpu.leave()
+
+    def forget(self, task: Task) -> None:
+        with self._lock:
+            kept = [key for key in self._references if key[0] == task.hash]
+            futures = [self._references.pop(key) for key in kept]
+            self._plans.pop(task.hash, None)
+            for key in [key for key in self._verdicts if key[0] == task.hash]:
+                del self._verdicts[key]
+        _close_all(futures)
+
+    def close(self) -> None:
+        with self._lock:
+            futures, self._references = list(self._references.values()), {}
+        _close_all(futures)
+        self._threads.shutdown(wait=True, cancel_futures=True)
+        self._zygote.close()
+        self._plan_zygote.close()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    # ---- for the benches
+
+    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        return self._threads.submit(call, *args, **kwargs)
+
+    def once(self, key: tuple[str, str], make: Callable[[], ReferenceSession]) -> ReferenceSession:
+        """The worker of that key; started once, shared by all candidates of the task."""
+        with self._lock:
+            future = self._references.get(key)
+            mine = future is None
+            if future is None:
+                future = self._references[key] = Future()
+        if mine:
+            try:
+                future.set_result(make())
+            except BaseException as error:
+                with self._lock:
+                    self._references.pop(key, None)
+                future.set_exception(error)
+        return future.result()
+
+    def _plain_reference(self, task: Task) -> ReferenceSession:
+        """On the CPU at the small scale, for tracing."""
+
+        def make() -> ReferenceSession:
+            spec = JailSpec(memory_mb=8192, cpu_s=1200)
+            entry = reference_session.WORKER_ENTRY
+            child = self._plan_zygote.spawn(entry, spec, name="reference plan")
+            return _opened(ReferenceSession(child, task), "run", None)
+
+        return self.once((task.hash, "plan"), make)
+
+    def figures(self, sources: SourceSet) -> RealCompile:
+        """ptxas figures of a build that is in the cache by now."""
+        build = self._builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+        return RealCompile(ok=True, resources=build.resources, engine=build.real_compile)
+
+    def gpu_reference(self, task: Task, gpu: Gpu) -> GpuReference:
+        """At the task's own shapes, unless they are too large to be sent about."""
+
+        def make() -> ReferenceSession:
+            child = self._zygote.spawn(
+                gpu_reference.WORKER_ENTRY,
+                self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048),
+                name="reference gpu",
+            )
+            return _opened(GpuReference(child, task, gpu), "own", self._reduced(task))
+
+        found = self.once((task.hash, f"gpu {gpu.info.uuid}"), make)
+        assert isinstance(found, GpuReference)
+        return found
+
+    def _reduced(self, task: Task) -> dict[str, int] | None:
+        """Smaller size constants where the own shapes need too much."""
+        plan = self.plan_or_none(task)
+        if plan is None or plan.least_bytes <= _OWN_SHAPES_BYTES:
+            return {}
+        return self._plain_reference(task).scaling("run")
+
+    def gpu_spec(self, memory_mb: int, *, allow_exec: bool = False, tmp_mb: int = 512) -> JailSpec:
+        """A jail with the cards in it, of the best kind that CUDA comes up in."""
+        if self._kind is None:
+            with self._lock:
+                if self._kind is None:
+                    uuid = self.pool.gpus[0].info.uuid
+                    self._kind = working_kind(self._zygote, device_files(), uuid)
+        return JailSpec(
+            kind=self._kind,
+            memory_mb=memory_mb,
+            address_space=False,
+            devices=device_files(),
+            read_only=(str(self._builder.cache_dir), "/sys"),
+            max_processes=256,
+            tmp_mb=tmp_mb,
+            allow_exec=allow_exec,
+            cpu_s=3600,
+        )
+
+    def open_session(self, options: VerifyOptions, gpu: Gpu | None) -> CudaSession:
+        def build(sources: SourceSet) -> Build:
+            return self._builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+
+        settings = RunnerSettings(
+            runtime_library=str(self._builder.runtime_library()),
+            checked=False,
+            warp_size=32,
+            timeout_s=options.timeout_s,
+        )
+        if gpu is None:
+            spec = JailSpec(memory_mb=options.memory_mb, read_only=(str(self._builder.cache_dir),))
+        else:
+            spec = self.gpu_spec(max(options.memory_mb, _CANDIDATE_MEMORY_MB))
+            gpu.enter()
+        try:
+            child = self._zygote.spawn(gpu_session.WORKER_ENTRY, spec, name="candidate")
+        except BaseException:
+            if gpu is not None:
+                gpu.leave()
+            raise
+        return CudaSession(child, settings, build, gpu)
+
+
+class GpuBench:
+    """What the verifier borrows: one card of the target."""
+
+    def __init__(self, target: CudaTarget, gpu: Gpu) -> None:
+        self.target = target
+        self.gpu = gpu
+        self._sessions: list[CudaSession] = []
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    @property
+    def unseen(self) -> str:
+        return next((s.evidence.unseen for s in self._sessions if s.evidence.unseen), "")
+
+    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
+        session = self.target.open_session(options, self.gpu)
+        self._sessions.append(session)
+        return session
+
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        return self.target.gpu_reference(task, self.gpu)
+
+    def real_compile(self, sources: SourceSet) -> RealCompile:
+        return self.target.figures(sources)
+
+    def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
+        return self.target.builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+
+    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        return self.target.submit(call, *args, **kwargs)
+
+
+class _CompileBench(GpuBench):
+    """For building alone: its workers see no card."""
+
+    def __init__(self, target: CudaTarget) -> None:
+        self.target = target
+        self._sessions = []
+
+    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
+        return self.target.open_session(options, None)
+
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        raise ToolchainMissing("there is no NVIDIA GPU here")
+
+
+def _opened(
+    session: ReferenceSession, scale: str, overrides: dict[str, int] | None
+) -> ReferenceSession:
+    try:
+        session.open(scale, overrides)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def _close_all(futures: list["Future[ReferenceSession]"]) -> None:
+    for future in futures:
+        if future.done() and future.exception() is None:
+            try:
+                future.result().close()
+            except SandboxLost:
+                continue

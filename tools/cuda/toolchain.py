@@ -1,0 +1,76 @@
+"""Where the CUDA toolkit and torch's flags are on this machine, without importing torch."""
+
+import functools
+import importlib.util
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from musaagent.errors import ToolchainMissing
+from musaagent.tools.host.toolchain import TorchHeaders, find_nvcc, find_torch, nvcc_version
+
+DEFAULT_ARCH = "sm_90"
+_ARCH_FLAG = re.compile(r"-arch|--gpu-architecture|-gencode|--generate-code")
+_STANDARD = re.compile(r"'-std=(c\+\+\d\d)'")
+
+
+@dataclass(frozen=True)
+class CudaToolkit:
+    """nvcc and the folders that belong to it."""
+
+    nvcc: Path
+    version: str
+    include: tuple[Path, ...]
+    runtime: Path | None
+    """libcudart.so, of the toolkit or of the wheels that torch uses."""
+
+    @property
+    def identity(self) -> str:
+        return f"nvcc {self.version} {self.nvcc}"
+
+
+@functools.cache
+def find_toolkit() -> CudaToolkit:
+    """Raises ToolchainMissing."""
+    nvcc = find_nvcc()
+    if nvcc is None:
+        raise ToolchainMissing(
+            "no nvcc on the PATH, in $CUDA_HOME or among NVIDIA's wheels: install the CUDA toolkit"
+        )
+    root = nvcc.resolve().parent.parent
+    roots = [root, nvcc.parent.parent, root / "targets" / "x86_64-linux", Path("/usr/local/cuda")]
+    include = [r / "include" for r in roots if (r / "include" / "cuda_runtime.h").is_file()]
+    folders = [r / name for r in roots for name in ("lib64", "lib")]
+    wheels = importlib.util.find_spec("nvidia")
+    for place in (wheels.submodule_search_locations or ()) if wheels else ():
+        folders += sorted(Path(place).glob("*/lib"))
+    libraries = [path for folder in folders for path in sorted(folder.glob("libcudart.so*"))]
+    return CudaToolkit(
+        nvcc,
+        nvcc_version(nvcc),
+        tuple(dict.fromkeys(include)),
+        next(iter(libraries), None),
+    )
+
+
+def torch_headers() -> TorchHeaders:
+    """Raises ToolchainMissing where torch has none."""
+    torch = find_torch()
+    if torch is None:
+        raise ToolchainMissing("torch is not installed with its headers: install torch from PyPI")
+    return torch
+
+
+@functools.cache
+def cxx_standard() -> str:
+    """What the installed torch compiles extensions with, as `c++17`."""
+    text = (torch_headers().root / "utils" / "cpp_extension.py").read_text(encoding="utf-8")
+    return max(_STANDARD.findall(text), default="c++17")
+
+
+def arch_flags(arch: str, flags: list[str]) -> list[str]:
+    """-gencode for the card, unless the candidate names its own; stock torch does the same."""
+    if any(_ARCH_FLAG.match(flag) for flag in flags):
+        return []
+    number = arch.removeprefix("sm_")
+    return ["-gencode", f"arch=compute_{number},code=sm_{number}"]
