@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +12,8 @@ from musaagent.errors import InfraError
 from musaagent.tools.cuda import commands
 from musaagent.tools.cuda.commands import Places
 from musaagent.tools.cuda.job import CudaJob, Tools
-from musaagent.tools.cuda.toolchain import find_toolkit, torch_headers
+from musaagent.tools.cuda.split import CUBIN_NAME, PRELUDE, PRELUDE_TEXT, host_flags
+from musaagent.tools.cuda.toolchain import CudaToolkit, find_toolkit, torch_headers
 from musaagent.tools.cuda.units import CudaLevel
 from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
 from musaagent.tools.host.job import Runner, default_runner
@@ -24,7 +26,7 @@ HERE = Path(__file__).parent
 HOST = HERE.parent / "host"
 _KIND = "modules"
 _RECORD = "build.json"
-_KEPT = (commands.MODULE_NAME, "device.cubin")
+_KEPT = (commands.MODULE_NAME, CUBIN_NAME)
 _PART_TIMEOUT_S = 600.0
 ALL_LEVELS: tuple[CudaLevel, ...] = ("split", "thin", "light", "full")
 
@@ -88,20 +90,44 @@ class CudaBuilder:
         headers = SharedParts(self.cache).headers / "include_torch"
         places = Places(
             thin_headers=headers,
-            light_headers=self._light_headers(),
+            light_headers=self._own_headers("include_light"),
             runtime=self._runtime(headers),
             torch=torch,
+            split_headers=self._own_headers("include_split"),
         )
+        places = replace(places, precompiled=self._precompiled(places, toolkit))
         return Tools(toolkit, compiler, places, self.arch, (self.cache.root,))
 
-    def _light_headers(self) -> Path:
-        files = sorted(p for p in (HERE / "include_light").rglob("*") if p.is_file())
-        key = hash_files(files, HERE)
-        found = self.cache.find("light_headers", key)
-        if found is None:
-            with self.cache.lock(key), self.cache.fresh() as folder:
-                shutil.copytree(HERE / "include_light", folder, dirs_exist_ok=True)
-                found = self.cache.publish(folder, "light_headers", key)
+    def _own_headers(self, name: str) -> Path:
+        """A frozen copy: what is being edited cannot mix into a build."""
+        files = sorted(p for p in (HERE / name).rglob("*") if p.is_file())
+        return self._once(
+            name,
+            hash_files(files, HERE),
+            lambda folder: shutil.copytree(HERE / name, folder, dirs_exist_ok=True),
+        )
+
+    def _precompiled(self, places: Places, toolkit: CudaToolkit) -> Path:
+        compiler = find_cxx()
+        flags = host_flags(places, toolkit)
+        line = [compiler.path, *flags, "-x", "c++-header", PRELUDE, "-o", f"{PRELUDE}.gch"]
+
+        def fill(folder: Path) -> None:
+            (folder / PRELUDE).write_text(PRELUDE_TEXT, encoding="utf-8")
+            _run(line, folder)
+
+        return self._once("precompiled", key_of(line, PRELUDE_TEXT, compiler.identity), fill)
+
+    def _once(self, kind: str, key: str, fill: Callable[[Path], object]) -> Path:
+        found = self.cache.find(kind, key)
+        if found is not None:
+            return found
+        with self.cache.lock(key):
+            found = self.cache.find(kind, key)
+            if found is None:
+                with self.cache.fresh() as folder:
+                    fill(folder)
+                    found = self.cache.publish(folder, kind, key)
         return found
 
     def _runtime(self, headers: Path) -> Path:
@@ -109,16 +135,8 @@ class CudaBuilder:
         thin = [HOST / "runtime" / "thin_torch.cpp", *(HOST / "runtime" / "thin").iterdir()]
         own = HERE / "runtime" / "device.cpp"
         key = key_of(hash_files(thin, HOST), hash_files([own], HERE), headers.parent.name)
-        found = self.cache.find("runtime", key)
-        if found is not None:
-            return found
-        with self.cache.lock(key):
-            found = self.cache.find("runtime", key)
-            if found is None:
-                with self.cache.fresh() as folder:
-                    _run(commands.runtime_command(compiler, headers, [thin[0], own]), folder)
-                    found = self.cache.publish(folder, "runtime", key)
-        return found
+        line = commands.runtime_command(compiler, headers, [thin[0], own])
+        return self._once("runtime", key, lambda folder: _run(line, folder))
 
     @cached_property
     def _own_code(self) -> str:
@@ -139,6 +157,7 @@ class CudaBuilder:
             tools.places.thin_headers.parent.name,
             tools.places.light_headers.name,
             tools.places.runtime.name,
+            tools.places.precompiled and tools.places.precompiled.name,
             self._own_code,
         )
 

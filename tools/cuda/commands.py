@@ -18,7 +18,7 @@ STOCK_NVCC = (
     *("-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"),
     "--expt-relaxed-constexpr",
 )
-_MESSAGES = ("-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fmessage-length=0")
+MESSAGES = ("-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fmessage-length=0")
 _TORCH_LIBRARIES = ("-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda", "-ltorch")
 
 
@@ -31,6 +31,9 @@ class Places:
     runtime: Path
     """Folder of libmusacuda.so."""
     torch: TorchHeaders
+    split_headers: Path
+    precompiled: Path | None = None
+    """Folder of the precompiled header for level split."""
 
 
 @dataclass(frozen=True)
@@ -53,16 +56,15 @@ def build_script(
 ) -> Script:
     """Exit status 0 exactly when MODULE_NAME was made."""
     compiled = [unit for unit in units if unit.compiler != "none"]
-    shared = [f"-std={cxx_standard_of(level)}", *_defines(sources, level)]
-    shared += ["-I.", *(f"-I{path}" for path in sources.extra_include_paths)]
-    shared += _includes(level, places, toolkit)
+    shared = shared_flags(sources, level, places, toolkit)
     lines, logs = [], []
     for number, unit in enumerate(compiled):
         if unit.compiler == "nvcc":
-            command = _nvcc(toolkit, compiler, shared, arch, sources)
+            command = nvcc_command(toolkit, compiler, shared, arch, sources)
+            command += ["--compiler-options", "-fPIC"]
         else:
             flags = split_flags(sources.extra_cflags)
-            command = [compiler.path, *shared, "-fPIC", *_MESSAGES, *flags]
+            command = [compiler.path, *shared, "-fPIC", *MESSAGES, *flags]
         line = shlex.join([*command, "-c", unit.file_name, "-o", f"{number}.o"])
         lines.append(f"{line} >{number}.log 2>&1 & p{number}=$!")
         logs.append(f"{number}.log")
@@ -74,6 +76,15 @@ def build_script(
     link += [*link_flags(level, places, toolkit), *split_flags(sources.extra_ldflags)]
     lines.append(f"{shlex.join(link)} >link.log 2>&1")
     return Script("\n".join(lines) + "\n", (*logs, "link.log"))
+
+
+def shared_flags(
+    sources: SourceSet, level: CudaLevel, places: Places, toolkit: CudaToolkit
+) -> list[str]:
+    """Flags for g++ and nvcc alike."""
+    flags = [f"-std={cxx_standard_of(level)}", *_defines(sources, level)]
+    flags += ["-I.", *(f"-I{path}" for path in sources.extra_include_paths)]
+    return flags + _includes(level, places, toolkit)
 
 
 def cxx_standard_of(level: CudaLevel) -> str:
@@ -100,7 +111,7 @@ def _system(folders: Sequence[Path]) -> list[str]:
     return [word for folder in folders for word in ("-isystem", str(folder))]
 
 
-def _nvcc(
+def nvcc_command(
     toolkit: CudaToolkit, compiler: Compiler, shared: list[str], arch: str, sources: SourceSet
 ) -> list[str]:
     flags = split_flags(sources.extra_cuda_cflags)
@@ -108,7 +119,7 @@ def _nvcc(
     ccbin = ["-ccbin", compiler.path] if compiler.kind == "g++" else []
     return [
         *(str(toolkit.nvcc), *ccbin, *standard, *STOCK_NVCC, "-Xptxas", "-v"),
-        *(*arch_flags(arch, flags), "--compiler-options", "-fPIC", *flags),
+        *(*arch_flags(arch, flags), *flags),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from musaagent.tools.cuda.commands import Places, Script, build_script
-from musaagent.tools.cuda.split import split_script
+from musaagent.tools.cuda.split import missing_kernels, split_script
 from musaagent.tools.cuda.toolchain import CudaToolkit
 from musaagent.tools.cuda.units import CudaLevel, make_units
 from musaagent.tools.host.diagnostics import Texts, parse
@@ -138,7 +138,9 @@ class CudaJob:
             )
         logs = [self._log(name) for name in script.outputs]
         if finished.returncode == 0:
-            return Attempt(True, level, log="\n".join(logs))
+            lost = missing_kernels(self.folder, self.pieces) if level == "split" else []
+            errors = tuple(_error("ld", f"the device part has no kernel {name}") for name in lost)
+            return Attempt(not lost, level, errors, "\n".join(logs))
         found = [d for log in logs for d in parse(log, "nvcc", self.texts) if d.severity == "error"]
         output = "\n".join(logs) + finished.stderr
         if not found:
