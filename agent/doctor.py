@@ -113,14 +113,14 @@ def _host() -> TargetHealth:
 
 
 def _cuda() -> TargetHealth:
-    gpus, nvcc = machine.nvidia_gpus(), machine.nvcc_version()
-    torch = machine.torch_version() or "none"
-    needs = [
-        _need("NVIDIA GPU", bool(gpus), ", ".join(gpus), "a machine with a driver and nvidia-smi"),
-        _need("nvcc", nvcc is not None, nvcc or "", "install the CUDA toolkit"),
-        _need("CUDA torch", "+cpu" not in torch, torch, "install a torch built for CUDA"),
-    ]
-    return _health("cuda", needs, built=False)
+    from musaagent.tools.cuda.target import CudaTarget
+
+    target = CudaTarget()
+    try:
+        needs = [Need(**vars(capability)) for capability in target.capabilities()]
+    finally:
+        target.close()
+    return _health("cuda", needs)
 
 
 def _musa() -> TargetHealth:

@@ -42,7 +42,7 @@ PRELUDE_TEXT = """#include <torch/extension.h>
 """
 # What looks a device symbol or a kernel up by its host address, or needs nvcc in host code.
 _TOGETHER = re.compile(
-    r"cuda\w*Symbol\w*|cudaLaunch\w+|cudaOccupancy\w+|cudaFunc(?!SetAttribute)\w+|thrust|cub|cutlass"
+    r"cuda\w*Symbol\w*|cudaLaunch\w+|cudaOccupancy\w+|cudaFunc(?:Get|SetCache|SetShared)\w+|thrust|cub|cutlass"
     r"|cute|__CUDACC__|__NVCC__|cudaGraph\w+|cuModule\w+"
 )
 _ANONYMOUS = re.compile(r"\bnamespace\s*\{")

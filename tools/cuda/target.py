@@ -188,12 +188,22 @@ class CudaTarget:
             return verdict.model_copy(
                 update={
                     "status": failure.status,
+                    "kind": None,
                     "message": f"while it was timed: {failure.message}",
                     "details": failure.details,
                 }
             )
+        except InfraError as error:
+            # A baseline took the reference worker down: the verdict stands, without times.
+            self._drop_reference(task, bench.gpu)
+            return verdict.model_copy(update={"flags": (*verdict.flags, f"not timed: {error}")})
         finally:
             session.close()
+
+    def _drop_reference(self, task: Task, gpu: Gpu) -> None:
+        with self._lock:
+            future = self._references.pop((task.hash, f"gpu {gpu.info.uuid}"), None)
+        _close_all([future] if future is not None else [])
 
     def plan_or_none(self, task: Task) -> Plan | None:
         try:
