@@ -128,8 +128,8 @@ class CudaReferenceWorker(ReferenceWorker):
         if name == "eager":
             return lambda: module(*positional, **named)
         if name == "compile":
-            torch._dynamo.reset()  # type: ignore[no-untyped-call]
-            compiled = torch.compile(module)
+            torch._dynamo.reset()
+            compiled: Any = torch.compile(module)
             return lambda: compiled(*positional, **named)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
