@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from pydantic import ValidationError
 
@@ -37,6 +37,10 @@ from musaagent.traces.schema import (
     trajectory_id,
 )
 from musaagent.traces.store import TraceStore, Trajectory, read_trajectory
+
+if TYPE_CHECKING:
+    from musaagent.tools.cuda.target import CudaTarget
+    from musaagent.tools.host.target import HostTarget
 
 log = logging.getLogger(__name__)
 
@@ -239,7 +243,7 @@ _DEVICES = ("NVIDIA GPU",)
 """Capabilities that a target needs to run anything, and not to compile."""
 
 
-def make_target(name: str) -> Target:
+def make_target(name: str) -> "HostTarget | CudaTarget":
     """Imported by name, since each brings its own compilers and torch."""
     if name == "cuda":
         from musaagent.tools.cuda.target import CudaTarget

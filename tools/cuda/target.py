@@ -91,9 +91,15 @@ class CudaTarget:
 
     def warm_up(self) -> None:
         """Start the fork server and build what every candidate needs (once for each machine)."""
-        started = self._threads.submit(self._zygote.start)
-        self._builder.runtime_library()
-        started.result()
+        for started in self.start_warm_up():
+            started.result()
+
+    def start_warm_up(self) -> "list[Future[Any]]":
+        """What warm_up does, behind the caller's back; who needs a part waits for it."""
+        return [
+            self._threads.submit(self._zygote.start),
+            self._threads.submit(self._builder.runtime_library),
+        ]
 
     # ---- Target
 
