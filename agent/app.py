@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from pydantic import ValidationError
 
@@ -37,6 +37,10 @@ from musaagent.traces.schema import (
     trajectory_id,
 )
 from musaagent.traces.store import TraceStore, Trajectory, read_trajectory
+
+if TYPE_CHECKING:
+    from musaagent.tools.cuda.target import CudaTarget
+    from musaagent.tools.host.target import HostTarget
 
 log = logging.getLogger(__name__)
 
@@ -147,7 +151,7 @@ def verify(
     """Judge one candidate file. Raises UsageError for bad input, InfraError for our failures."""
     task = load_task(op)
     found = read_candidate(Path(candidate))
-    with lent_target(target) as place:
+    with lent_target(target, compiles_only=True) as place:
         if isinstance(found, ExtractionError):
             return extraction_verdict(found, place.name)
         return place.verify(task, found, options or VerifyOptions())
@@ -156,7 +160,7 @@ def verify(
 def measure(op: str | Path, *, target: str | Target = "host") -> tuple[Task, Plan]:
     """What plan knows of an op: shapes, cost and traps. Raises TaskError."""
     task = load_task(op)
-    with lent_target(target) as place:
+    with lent_target(target, compiles_only=True) as place:
         return task, place.plan(task)
 
 
@@ -214,15 +218,19 @@ def read_answers(folder: str) -> Sequence[str]:
     return [read_text(file, "answer") for file in files]
 
 
-def open_target(name: str) -> Target:
-    """Raises ToolchainMissing, which names what to install."""
+def open_target(name: str, *, compiles_only: bool = False) -> Target:
+    """Raises ToolchainMissing, which names what to install.
+
+    `compiles_only`: a target that can compile here, but has no device to run on, will do.
+    """
     if name == "musa":
         raise ToolchainMissing(
             f"target {name} is not built yet in this version; use --target host "
             f"(`musaagent doctor --target {name}` says what this machine has for it)"
         )
     target = make_target(name)
-    lacking = [c for c in target.capabilities() if c.required and not c.ok]
+    device = () if compiles_only else _DEVICES
+    lacking = [c for c in target.capabilities() if (c.required or c.name in device) and not c.ok]
     if lacking:
         target.close()
         needs = "; ".join(f"{c.name}: {c.detail}; {c.remedy}" for c in lacking)
@@ -231,7 +239,11 @@ def open_target(name: str) -> Target:
     return target
 
 
-def make_target(name: str) -> Target:
+_DEVICES = ("NVIDIA GPU",)
+"""Capabilities that a target needs to run anything, and not to compile."""
+
+
+def make_target(name: str) -> "HostTarget | CudaTarget":
     """Imported by name, since each brings its own compilers and torch."""
     if name == "cuda":
         from musaagent.tools.cuda.target import CudaTarget
@@ -243,12 +255,12 @@ def make_target(name: str) -> Target:
 
 
 @contextmanager
-def lent_target(target: str | Target) -> Iterator[Target]:
+def lent_target(target: str | Target, *, compiles_only: bool = False) -> Iterator[Target]:
     """A target by name is opened and closed here; one that was given is left open."""
     if not isinstance(target, str):
         yield target
         return
-    opened = open_target(target)
+    opened = open_target(target, compiles_only=compiles_only)
     try:
         yield opened
     finally:

@@ -89,7 +89,7 @@ def _verify_batch(chosen: argparse.Namespace, options: VerifyOptions) -> int:
     manifest, out = Path(chosen.batch), Path(chosen.out)
     read_manifest(manifest)  # before a target is started for nothing
     jobs = chosen.jobs or os.cpu_count() or 1
-    with app.lent_target(chosen.target) as target:
+    with app.lent_target(chosen.target, compiles_only=True) as target:
         counts = verify_batch(
             manifest,
             out,

@@ -10,6 +10,7 @@ from musaagent.tools.judge import Judgement
 from musaagent.tools.results import Build, Finding, Status, Trial, Verdict
 
 _LEVELS = ("", "split", "thin", "light", "full")
+"""How headers are chosen, fastest first; each target knows some of them."""
 
 
 @dataclass

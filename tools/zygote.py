@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
@@ -104,8 +104,11 @@ class Child:
 class Zygote:
     """Starts workers; thread-safe. The fork server starts on first use and after a loss anew."""
 
-    def __init__(self, preload: Sequence[str] = ("torch",)) -> None:
+    def __init__(
+        self, preload: Sequence[str] = ("torch",), env: Mapping[str, str] | None = None
+    ) -> None:
         self._preload = tuple(preload)
+        self._env = dict(env or {})
         self._lock = threading.Lock()
         self._server: _ForkServer | None = None
 
@@ -147,7 +150,7 @@ class Zygote:
                 self._server.close()
                 self._server = None
             if self._server is None:
-                self._server = _ForkServer(self._preload)
+                self._server = _ForkServer(self._preload, self._env)
             server = self._server
         server.wait_ready()
         return server
@@ -156,7 +159,7 @@ class Zygote:
 class _ForkServer:
     """One process of the fork server, and the thread that listens to it and to its workers."""
 
-    def __init__(self, preload: Sequence[str]) -> None:
+    def __init__(self, preload: Sequence[str], env: Mapping[str, str]) -> None:
         self.dead = False
         self._error = ""
         self._shared: Usage | None = None
@@ -176,7 +179,8 @@ class _ForkServer:
                 stderr=self._log,
                 cwd="/",
                 env={name: os.environ[name] for name in PASSED_ON if name in os.environ}
-                | dict.fromkeys(_ONE_THREAD, "1"),
+                | dict.fromkeys(_ONE_THREAD, "1")
+                | dict(env),
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
             )

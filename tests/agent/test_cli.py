@@ -99,7 +99,7 @@ def test_every_command_has_help() -> None:
         ("solve op.py --out run", "run already holds a run; give --force"),
         ("solve op.py --policy scripted", "policy scripted needs --answers DIR"),
         ("solve op.py --policy scripted --answers none", "none: no such folder"),
-        ("verify op.py", "required: CANDIDATE"),
+        ("verify op.py", "needs OP and CANDIDATE"),
         ("verify op.py none.py", "none.py: No such file"),
         ("verify op.py dir", "dir: is a directory"),
         ("verify op.py empty.py", "empty.py: the file is empty"),
@@ -157,11 +157,10 @@ def test_bad_input_in_a_process(words: str, folder: Path) -> None:
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
-@pytest.mark.parametrize("target", ["cuda", "musa"])
-def test_target_to_come_is_our_failure(target: str, folder: Path) -> None:
-    done = musaagent("solve", "op.py", "--target", target, "--json", cwd=folder)
+def test_target_to_come_is_our_failure(folder: Path) -> None:
+    done = musaagent("solve", "op.py", "--target", "musa", "--json", cwd=folder)
     assert done.returncode == 3
-    assert f"target {target} is not built yet" in done.stderr
+    assert "target musa is not built yet" in done.stderr
     answer = json.loads(done.stdout)
     assert answer.keys() >= KEYS
     assert (answer["status"], answer["error"]["type"]) == ("failed", "ToolchainMissing")

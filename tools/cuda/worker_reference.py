@@ -128,8 +128,8 @@ class CudaReferenceWorker(ReferenceWorker):
         if name == "eager":
             return lambda: module(*positional, **named)
         if name == "compile":
-            torch._dynamo.reset()  # type: ignore[no-untyped-call,unused-ignore]
-            compiled: Any = torch.compile(module)  # type: ignore[no-untyped-call,unused-ignore]
+            torch._dynamo.reset()
+            compiled: Any = torch.compile(module)
             return lambda: compiled(*positional, **named)
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())

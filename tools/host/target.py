@@ -54,7 +54,8 @@ class HostTarget:
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._builder = HostBuilder(cache_dir)
-        self._zygote = Zygote(_PRELOAD)
+        # Where torch sees a card, some of these imports start the driver, and its threads.
+        self._zygote = Zygote(_PRELOAD, env={"CUDA_VISIBLE_DEVICES": ""})
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="host")
         self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
         self._lock = threading.Lock()
