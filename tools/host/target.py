@@ -45,6 +45,8 @@ _PRELOAD = (
     "musaagent.tools.host.bridge",
     "musaagent.tools.host.torch_shim",
 )
+# cpp_extension asks for a card when it is imported; asked the usual way, the driver starts a thread.
+_NO_CARD = {"CUDA_VISIBLE_DEVICES": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
 class HostTarget:
@@ -54,8 +56,7 @@ class HostTarget:
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._builder = HostBuilder(cache_dir)
-        # Where torch sees a card, some of these imports start the driver, and its threads.
-        self._zygote = Zygote(_PRELOAD, env={"CUDA_VISIBLE_DEVICES": ""})
+        self._zygote = Zygote(_PRELOAD, env=_NO_CARD)
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="host")
         self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
         self._lock = threading.Lock()
