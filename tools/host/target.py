@@ -45,7 +45,7 @@ _PRELOAD = (
     "musaagent.tools.host.bridge",
     "musaagent.tools.host.torch_shim",
 )
-# cpp_extension asks for a card when it is imported; asked the usual way, the driver starts a thread.
+# cpp_extension asks for a card when it is imported; the usual way starts a thread of the driver.
 _NO_CARD = {"CUDA_VISIBLE_DEVICES": "", "PYTORCH_NVML_BASED_CUDA_CHECK": "1"}
 
 
