@@ -6,7 +6,8 @@
 #
 #   python3 -m pip download --no-deps --only-binary=:all: --python-version 3.12 \
 #     --implementation cp --platform manylinux2014_x86_64 --platform manylinux_2_17_x86_64 \
-#     -d .whl pydantic==2.14.4 pydantic-core==2.50.5 annotated-types==0.8.0 typing-inspection==0.4.5
+#     -d .whl pydantic==2.14.4 pydantic-core==2.50.5 annotated-types==0.8.0 typing-inspection==0.4.5 \
+#     typing-extensions==4.16.0
 #
 # Usage: OUT=DIR tests/gpu/run.sh [STAGE ...]   (no stage: all of them)
 set -euo pipefail

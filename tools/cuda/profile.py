@@ -21,7 +21,7 @@ from musaagent.tools.task import Task
 from musaagent.tools.verifier import construct_again
 
 if TYPE_CHECKING:
-    from musaagent.tools.cuda.target import GpuBench
+    from musaagent.tools.cuda.bench import GpuBench
 
 _NCU_TIMEOUT_S = 180.0
 _NCU_WARM_CALLS = 2

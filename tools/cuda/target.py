@@ -12,11 +12,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from musaagent.errors import InfraError, SandboxLost, ToolchainMissing
+from musaagent.errors import InfraError, SandboxLost
 from musaagent.tools import reference_session
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda import reference as gpu_reference
 from musaagent.tools.cuda import session as gpu_session
+from musaagent.tools.cuda.bench import BUILD_TIMEOUT_S, CompileBench, GpuBench
 from musaagent.tools.cuda.builder import CudaBuilder
 from musaagent.tools.cuda.devices import Gpu, GpuPool, device_files, find_gpus
 from musaagent.tools.cuda.health import capabilities
@@ -39,7 +40,6 @@ from musaagent.tools.tolerance import ToleranceRule
 from musaagent.tools.verifier import build_only, verify
 from musaagent.tools.zygote import Zygote
 
-BUILD_TIMEOUT_S = 900.0
 _REFERENCE_MEMORY_MB = 65536
 _CANDIDATE_MEMORY_MB = 32768
 _OWN_SHAPES_BYTES = 4 << 30
@@ -114,7 +114,7 @@ class CudaTarget:
 
     def build(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Build:
         """In a process without a GPU, so it may overlap with what runs on one."""
-        return build_only(_CompileBench(self), candidate, options)
+        return build_only(CompileBench(self), candidate, options)
 
     def verify(self, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
         if not self.pool.gpus:
@@ -371,54 +371,6 @@ class CudaTarget:
                 gpu.leave()
             raise
         return CudaSession(child, settings, build, gpu)
-
-
-class GpuBench:
-    """What the verifier borrows: one card of the target."""
-
-    def __init__(self, target: CudaTarget, gpu: Gpu) -> None:
-        self.target = target
-        self.gpu = gpu
-        self._sessions: list[CudaSession] = []
-
-    @property
-    def name(self) -> str:
-        return self.target.name
-
-    @property
-    def unseen(self) -> str:
-        return next((s.evidence.unseen for s in self._sessions if s.evidence.unseen), "")
-
-    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
-        session = self.target.open_session(options, self.gpu)
-        self._sessions.append(session)
-        return session
-
-    def reference(self, task: Task, scale: str) -> ReferenceSession:
-        return self.target.gpu_reference(task, self.gpu)
-
-    def real_compile(self, sources: SourceSet) -> RealCompile:
-        return self.target.figures(sources)
-
-    def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
-        return self.target.builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
-
-    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
-        return self.target.submit(call, *args, **kwargs)
-
-
-class _CompileBench(GpuBench):
-    """For building alone: its workers see no card."""
-
-    def __init__(self, target: CudaTarget) -> None:
-        self.target = target
-        self._sessions = []
-
-    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
-        return self.target.open_session(options, None)
-
-    def reference(self, task: Task, scale: str) -> ReferenceSession:
-        raise ToolchainMissing("there is no NVIDIA GPU here")
 
 
 def _opened(

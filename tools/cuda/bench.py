@@ -1,0 +1,68 @@
+"""What the verifier borrows of the cuda target: one card, or none for building alone."""
+
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from musaagent.errors import ToolchainMissing
+from musaagent.tools.cuda.devices import Gpu
+from musaagent.tools.cuda.session import CudaSession
+from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.nvcc import RealCompile
+from musaagent.tools.reference_session import ReferenceSession
+from musaagent.tools.results import Build
+from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import Task
+
+if TYPE_CHECKING:
+    from musaagent.tools.cuda.target import CudaTarget
+
+BUILD_TIMEOUT_S = 900.0
+
+
+class GpuBench:
+    """What the verifier borrows: one card of the target."""
+
+    def __init__(self, target: "CudaTarget", gpu: Gpu) -> None:
+        self.target = target
+        self.gpu = gpu
+        self._sessions: list[CudaSession] = []
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+    @property
+    def unseen(self) -> str:
+        return next((s.evidence.unseen for s in self._sessions if s.evidence.unseen), "")
+
+    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
+        session = self.target.open_session(options, self.gpu)
+        self._sessions.append(session)
+        return session
+
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        return self.target.gpu_reference(task, self.gpu)
+
+    def real_compile(self, sources: SourceSet) -> RealCompile:
+        return self.target.figures(sources)
+
+    def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
+        return self.target.builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+
+    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
+        return self.target.submit(call, *args, **kwargs)
+
+
+class CompileBench(GpuBench):
+    """For building alone: its workers see no card."""
+
+    def __init__(self, target: "CudaTarget") -> None:
+        self.target = target
+        self._sessions = []
+
+    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
+        return self.target.open_session(options, None)
+
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        raise ToolchainMissing("there is no NVIDIA GPU here")
