@@ -28,6 +28,11 @@ class Run:
     phases: dict[str, float] = field(default_factory=dict)
     checked: bool = False
     shapes: tuple[str, ...] = ()
+    scale: str = ""
+    resized: bool = False
+    """Whether other sizes than the batch were reduced for this run."""
+    passed_plain: bool = False
+    """All trials passed; what follows is the checked run."""
     launches: tuple[Any, ...] = ()
 
     @contextmanager

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from musaagent.tools import scales
 from musaagent.tools.candidate import content_hash
@@ -11,7 +11,7 @@ from musaagent.tools.meaning import different_meaning
 from musaagent.tools.opgraph import Plan, Trap
 from musaagent.tools.reference import ReferenceModel, TaskCodeError
 from musaagent.tools.scales import Budget, Footprint, Scale
-from musaagent.tools.scaling import SizeConstant, propose_scalings
+from musaagent.tools.scaling import Role, SizeConstant, propose_scalings
 from musaagent.tools.trace import Traced, shape_text, trace
 from musaagent.tools.traps import dead_parameters, graph_traps, probe_traps
 
@@ -22,7 +22,7 @@ _SEARCH_S = 20.0
 _LEAST_SEARCH_S = 4.0
 """CPU seconds for all searches of a task together, and for the last one at least."""
 
-BUDGETS = {"run": scales.RUN, "check": scales.CHECK}
+BUDGETS = {"run": scales.RUN, "check": scales.CHECK, "large": scales.LARGE}
 """The scales that a worker opens, beside `own`."""
 
 
@@ -48,7 +48,13 @@ class TaskScales:
     def scale(self, budget: Budget) -> Scale:
         """The sizes for a budget: the task's own where they meet it."""
         left = max(_LEAST_SEARCH_S, self._deadline - time.process_time())
-        return scales.choose(self.constants, footprint(self.own), self._measure, budget, left)
+        constants = self.constants
+        if budget in (scales.RUN, scales.CHECK) and all(len(m.shape) <= 2 for m in self.own.inputs):
+            # The batch is the rows of a matrix, which kernels tile as they tile the columns.
+            constants = tuple(
+                replace(c, role=Role.SIZE) if c.role is Role.BATCH else c for c in constants
+            )
+        return scales.choose(constants, footprint(self.own), self._measure, budget, left)
 
     def traced(self, overrides: Mapping[str, int]) -> Traced:
         if not overrides:

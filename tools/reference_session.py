@@ -1,5 +1,6 @@
 """The parent's side of the reference worker: inputs, weights and expected values of one task."""
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -49,8 +50,12 @@ class ReferenceSession:
     def __init__(self, child: Child, task: Task) -> None:
         self.child = child
         self.task = task
+        self.scale = ""
         self.shapes: tuple[str, ...] = ()
         self.overrides: dict[str, int] = {}
+        self.resized = False
+        """Whether other sizes than the batch are not the task's own."""
+        self._turn = threading.Lock()
 
     def open(self, scale: str, overrides: dict[str, int] | None = None) -> None:
         """Load the task at `scale` (`own`, `run`, `check`), or at known overrides of its sizes.
@@ -65,13 +70,19 @@ class ReferenceSession:
             "overrides": overrides,
         }
         answer, _ = self._ask(header, PLAN_TIMEOUT_S)
+        self.scale = scale
         self.shapes = tuple(answer["shapes"])
         self.overrides = dict(answer["overrides"])
+        self.resized = bool(answer["resized"])
 
     def scaling(self, scale: str) -> dict[str, int]:
         """The size constants that another scale of the task changes."""
         answer, _ = self._ask({"op": "scaling", "scale": scale}, PLAN_TIMEOUT_S)
         return dict(answer["overrides"])
+
+    @property
+    def alive(self) -> bool:
+        return self.child.exit is None
 
     def plan(self) -> Plan:
         """Trace and measure the task."""
@@ -113,8 +124,9 @@ class ReferenceSession:
     def _ask(self, header: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         doing = header["op"]
         try:
-            self.child.channel.send(header, [])
-            answer, blobs = self.child.channel.recv(timeout_s)
+            with self._turn:
+                self.child.channel.send(header, [])
+                answer, blobs = self.child.channel.recv(timeout_s)
         except TimeoutError:
             self.child.kill()
             raise InfraError(

@@ -37,6 +37,8 @@ RUN = Budget(flops=40_000_000, elements=2_000_000)
 """About a second of one core on the host target, which does some 1e8 inner-loop steps a second."""
 CHECK = Budget(flops=1_500_000, elements=60_000)
 """The watched run is 10 to 100 times slower."""
+LARGE = Budget(flops=600_000_000, elements=20_000_000, batch_weight=1 << 20)
+"""For what is wrong at reduced sizes: the batch alone is reduced, where that will do."""
 PROBE = Budget(flops=300_000_000, elements=3_000_000, batch_weight=1 << 20)
 """For questions to the reference alone, run by torch: features as large as can be."""
 

@@ -31,6 +31,11 @@ SMALL = 0.1
 REFERENCE_ERROR_FACTOR = 4.0
 """How many times the reference's own largest error is granted on top."""
 
+NOISE = 0.01
+NOISE_FACTOR = 64.0
+"""Where the reference's own error is this share of the output (a mean of what was normalised), the
+output is rounding noise that depends on the order of a sum, and so many times it is granted."""
+
 
 @dataclass(frozen=True)
 class ToleranceRule:
@@ -68,5 +73,6 @@ class ToleranceRule:
         else:
             rms = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
             scale = max(rms, min(1.0, rms / SMALL))
-            floor = REFERENCE_ERROR_FACTOR * own_error
+            noisy = own_error > NOISE * rms
+            floor = (NOISE_FACTOR if noisy else REFERENCE_ERROR_FACTOR) * own_error
         return np.asarray(tolerance.atol * scale + floor + tolerance.rtol * size)

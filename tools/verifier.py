@@ -12,6 +12,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, Protocol
 
 from musaagent.tools.candidate import Candidate
@@ -38,7 +39,11 @@ class Workbench(Protocol):
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CandidateSession: ...
 
-    def reference(self, task: Task, scale: str) -> ReferenceSession: ...
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        """A session for this verification alone, until `release`."""
+        ...
+
+    def release(self, reference: ReferenceSession) -> None: ...
 
     def real_compile(self, sources: SourceSet) -> RealCompile: ...
 
@@ -48,13 +53,39 @@ class Workbench(Protocol):
 
 
 def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
-    """Judge one candidate. Raises TaskError or InfraError only where the fault is not its own."""
+    """Judge one candidate. Raises TaskError or InfraError only where the fault is not its own.
+
+    Sizes are reduced for a CPU. A candidate may be written for the task's own sizes, so what fails
+    at others is judged again with only the batch reduced, where that can be run.
+    """
     seed = secrets.randbits(48) if options.seed is None else options.seed
     run = Run(target=bench.name, seed=seed)
     problem = parse_problem(candidate.source)
     if problem is not None:
         return run.verdict(Status.EXTRACTION_ERROR, problem)
-    opening = bench.submit(bench.reference, task, "run")
+    verdict = _judge(bench, task, candidate, options, run, "run")
+    doubtful = verdict.status in (Status.MISMATCH, Status.RUNTIME_ERROR)
+    if not (doubtful and run.resized) or run.passed_plain:
+        return verdict
+    again = Run(target=bench.name, seed=seed)
+    few = replace(options, trials=min(options.trials, 2))
+    larger = _judge(bench, task, candidate, few, again, "large")
+    if again.resized or larger.status is not Status.PASSED:
+        return verdict
+    flag = f"specialised: at the smaller sizes {', '.join(run.shapes)} it fails: {verdict.message}"
+    return larger.model_copy(update={"flags": (*larger.flags, flag)})
+
+
+def _judge(
+    bench: Workbench,
+    task: Task,
+    candidate: Candidate,
+    options: VerifyOptions,
+    run: Run,
+    scale: str,
+) -> Verdict:
+    """The whole verdict at one scale."""
+    opening = bench.submit(bench.reference, task, scale)
     try:
         session = bench.open_candidate(options, checked=False)
         try:
@@ -62,11 +93,19 @@ def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOp
         finally:
             session.close()
     except CandidateFailure as failure:
-        opening.result()
+        opened: ReferenceSession = opening.result()
+        run.shapes, run.resized = opened.shapes, opened.resized
         status, message = failure.status, failure.message
-        if run.findings and status is Status.RUNTIME_ERROR:
+        died = status is Status.RUNTIME_ERROR and run.build is not None and run.build.ok
+        if died and options.check and not run.findings:
+            with run.phase("check"):
+                _watch(bench, task, candidate, options, run, random.Random(run.seed))
+        if run.findings and died:
             message = f"{explain(run.findings[0])}; then {message}"
         return run.verdict(status, message, failure.details)
+    finally:
+        if opening.exception() is None:
+            bench.release(opening.result())
 
 
 def build_only(bench: Workbench, candidate: Candidate, options: VerifyOptions) -> Build:
@@ -126,7 +165,9 @@ def _judge_session(
         for sources, _ in session.builds:
             bench.submit(bench.prebuild, sources, checked=True)
     reference: ReferenceSession = opening.result()
-    run.shapes = reference.shapes
+    run.scale, run.shapes, run.resized = reference.scale, reference.shapes, reference.resized
+    if run.scale == "large" and run.resized:
+        return run.verdict(Status.INFRA_ERROR, "the task's own sizes are too large to be run here")
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
     _run_trials(run, session, reference, options, draw)
     with run.phase("real_compile"):
@@ -137,6 +178,7 @@ def _judge_session(
     if options.check:
         with run.phase("check"):
             if verdict is None:
+                run.passed_plain = True
                 verdict = _checked_run(bench, task, candidate, options, run, draw)
             elif verdict.kind in (MismatchKind.NUMERIC, MismatchKind.NONFINITE):
                 return _name_the_cause(bench, task, candidate, options, run, verdict, draw)
@@ -356,8 +398,8 @@ def _watch(
     draw: random.Random,
 ) -> Judgement | CandidateFailure:
     """One watched run in a process of its own; what it finds goes to `run.findings`."""
-    slow = VerifyOptions(**{**vars(options), "timeout_s": options.timeout_s * CHECK_TIMEOUT_FACTOR})
-    reference = bench.reference(task, "check")
+    slow = replace(options, timeout_s=options.timeout_s * CHECK_TIMEOUT_FACTOR)
+    reference = bench.reference(task, "large" if run.scale == "large" else "check")
     session = bench.open_candidate(slow, checked=True)
     watched = Run(target=run.target, seed=run.seed)
     try:
@@ -371,4 +413,5 @@ def _watch(
         run.findings = watched.findings
         run.launches = tuple(session.evidence.launches.values()) or run.launches
         run.shapes = run.shapes + tuple(f"checked {s}" for s in reference.shapes)
+        bench.release(reference)
         session.close()

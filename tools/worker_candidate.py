@@ -5,6 +5,7 @@ the candidate calls `load_inline`. What comes back is data for the parent to jud
 operators that were seen, the runtime's report.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import linecache
@@ -38,6 +39,8 @@ def serve(channel: Channel, worker: "CandidateWorker") -> None:
             answer, out = worker.handle(header, blobs)
         except BaseException as error:  # candidate code raises what it likes, SystemExit included
             answer, out = {"ok": False, "error": describe_error(error)}, []
+            with contextlib.suppress(Exception):  # before setup there is no runtime to ask
+                answer["report"] = worker.report()
         channel.send(answer, out)
 
 

@@ -62,7 +62,15 @@ class ReferenceWorker:
         self.model = self.load(overrides)
         _, tensors = trees.flatten(self.model.inputs(0), "get_inputs()")
         shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
-        return {"ok": True, "overrides": overrides, "shapes": shapes}, []
+        answer = {"overrides": overrides, "shapes": shapes, "resized": self.resized(overrides)}
+        return {"ok": True, **answer}, []
+
+    def resized(self, overrides: dict[str, int]) -> bool:
+        """Whether more than the batch is reduced."""
+        from musaagent.tools.scaling import Role, propose_scalings
+
+        batches = {c.name for c in propose_scalings(self.source) if c.role is Role.BATCH}
+        return any(name not in batches for name in overrides)
 
     def load(self, overrides: dict[str, int]) -> Any:
         from musaagent.tools.reference import ReferenceModel
@@ -70,7 +78,7 @@ class ReferenceWorker:
         return ReferenceModel(self.source, overrides, name=self.name)
 
     def overrides(self, scale: str) -> dict[str, int]:
-        """Size constants to change for `own`, `run` or `check`."""
+        """Size constants to change for `own`, or a scale of BUDGETS."""
         from musaagent.tools.plan import BUDGETS, TaskScales
 
         if scale == "own":

@@ -44,6 +44,9 @@ class GpuBench:
     def reference(self, task: Task, scale: str) -> ReferenceSession:
         return self.target.gpu_reference(task, self.gpu)
 
+    def release(self, reference: ReferenceSession) -> None:
+        """It stays: verifications of one task take turns on a card."""
+
     def real_compile(self, sources: SourceSet) -> RealCompile:
         return self.target.figures(sources)
 

@@ -13,6 +13,7 @@ POISON = 0xFF
 
 # The shim may replace the attributes on torch.Tensor; the originals stay on the base class.
 data_pointer: Callable[[torch.Tensor], int] = torch._C.TensorBase.data_ptr
+_empty_strided = torch.empty_strided
 
 
 def describe(name: str, tensor: torch.Tensor) -> str:
@@ -42,7 +43,7 @@ def guard_storage(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
 def guarded_like(tensor: torch.Tensor) -> torch.Tensor:
     """An uninitialised tensor of the same size and strides in guarded memory."""
     if tensor.numel() == 0:
-        return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+        return _empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
     extent = 1 + sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
     flat = guard_storage(extent * tensor.dtype.itemsize, tensor.dtype)
     return flat.as_strided(tensor.shape, tensor.stride())

@@ -18,6 +18,7 @@ from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.jail import JailSpec
 from musaagent.tools.nvcc import RealCompile, real_compile
 from musaagent.tools.opgraph import Plan
+from musaagent.tools.reference_pool import ReferencePool
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build, Profile, Status, Verdict
 from musaagent.tools.session import CandidateSession, RunnerSettings
@@ -60,7 +61,7 @@ class HostTarget:
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="host")
         self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
         self._lock = threading.Lock()
-        self._references: dict[tuple[str, str], Future[ReferenceSession]] = {}
+        self._references = ReferencePool(self._open_reference)
         self._plans: dict[str, Plan] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
 
@@ -113,7 +114,7 @@ class HostTarget:
         with self._lock:
             known = self._plans.get(task.hash)
         if known is None:
-            known = self.reference(task, "run").plan()
+            known = self._references.home(task).plan()
             with self._lock:
                 self._plans[task.hash] = known
         return known
@@ -135,26 +136,22 @@ class HostTarget:
             verdict = self.verify(task, candidate, checked)
         if verdict.status is not Status.PASSED:
             raise InfraError(f"candidate {candidate.hash} did not pass again: {verdict.message}")
-        return host_profile(self.plan(task), verdict, self.reference(task, "check").shapes)
+        reference = self.reference(task, "check")
+        try:
+            return host_profile(self.plan(task), verdict, reference.shapes)
+        finally:
+            self.release(reference)
 
     def forget(self, task: Task) -> None:
         with self._lock:
-            kept = [key for key in self._references if key[0] == task.hash]
-            futures = [self._references.pop(key) for key in kept]
             self._plans.pop(task.hash, None)
             judged = [key for key in self._verdicts if key[0] == task.hash]
             for key in judged:
                 del self._verdicts[key]
-        for future in futures:
-            if future.done() and future.exception() is None:
-                future.result().close()
+        self._references.forget(task)
 
     def close(self) -> None:
-        with self._lock:
-            references, self._references = list(self._references.values()), {}
-        for future in references:
-            if future.done() and future.exception() is None:
-                future.result().close()
+        self._references.close()
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._zygote.close()
         shutil.rmtree(self._scratch, ignore_errors=True)
@@ -165,29 +162,18 @@ class HostTarget:
         return self._pool.submit(call, *args, **kwargs)
 
     def reference(self, task: Task, scale: str) -> ReferenceSession:
-        """The task's worker at one scale; started once, shared by all candidates."""
-        key = (task.hash, scale)
-        with self._lock:
-            future = self._references.get(key)
-            mine = future is None
-            if future is None:
-                future = self._references[key] = Future()
-        if mine:
-            try:
-                future.set_result(self._open_reference(task, scale))
-            except BaseException as error:
-                with self._lock:
-                    self._references.pop(key, None)
-                future.set_exception(error)
-        return future.result()
+        return self._references.borrow(task, scale)
 
-    def _open_reference(self, task: Task, scale: str) -> ReferenceSession:
+    def release(self, reference: ReferenceSession) -> None:
+        self._references.give_back(reference)
+
+    def _open_reference(
+        self, task: Task, scale: str, known: dict[str, int] | None
+    ) -> ReferenceSession:
         spec = JailSpec(memory_mb=REFERENCE_MEMORY_MB, cpu_s=1200)
         child = self._zygote.spawn(reference_session.WORKER_ENTRY, spec, name=f"reference {scale}")
         opened = ReferenceSession(child, task)
         try:
-            # Finding a scale needs a trace; the run worker has it, so the others ask there.
-            known = None if scale == "run" else self.reference(task, "run").scaling(scale)
             opened.open(scale, known)
         except BaseException:
             opened.close()

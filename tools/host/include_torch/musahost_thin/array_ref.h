@@ -29,14 +29,8 @@ class ArrayRef {
   constexpr ArrayRef(const std::array<T, N>& list) : data_(list.data()), size_(N) {}
   template <size_t N>
   constexpr ArrayRef(const T (&list)[N]) : data_(list), size_(N) {}
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Winit-list-lifetime"  // a view for one call, as the name says
-#endif
-  constexpr ArrayRef(const std::initializer_list<T>& list) : data_(list.begin()), size_(list.size()) {}
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC diagnostic pop
-#endif
+  constexpr ArrayRef(const std::initializer_list<T>& list)
+      : data_(std::is_constant_evaluated() ? list.begin() : keep(list)), size_(list.size()) {}
 
   constexpr const T* begin() const { return data_; }
   constexpr const T* end() const { return data_ + size_; }
@@ -63,6 +57,24 @@ class ArrayRef {
   std::vector<T> toVec() const { return vec(); }
 
  private:
+  // `IntArrayRef s({n, c});` views a list that is gone with the statement. Stock candidates live on
+  // the stack's staying as it was; here the last lists are kept, so that they see the same.
+  static const T* keep(const std::initializer_list<T>& list) {
+    constexpr size_t kKept = 1024;
+    if constexpr (std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>) {
+      static thread_local T kept[kKept];
+      static thread_local size_t next = 0;
+      if (list.size() > kKept) return list.begin();
+      if (next + list.size() > kKept) next = 0;
+      T* const place = kept + next;
+      std::copy(list.begin(), list.end(), place);
+      next += list.size();
+      return place;
+    } else {
+      return list.begin();
+    }
+  }
+
   const T* data_ = nullptr;
   size_t size_ = 0;
 };
