@@ -88,7 +88,6 @@ def test_every_command_has_help() -> None:
         ("solve op.py --policy cascade --model m --base-url http://h/v1", "--repair-model"),
         ("solve op.py --policy served --model m --key-env sk-123", "NAME of an environment"),
         ("solve op.py --policy replay", "needs --answers RUN"),
-        ("serve --gpus 1x24", "does not fit"),
         ("serve 7b", "no size '7b'"),
         ("solve op.py --max-turns 0", "'0' is not a whole number above 0"),
         ("solve op.py --max-turns -3", "'-3' is not a whole number above 0"),
