@@ -4,6 +4,15 @@ import re
 
 _MEANINGS = (
     (
+        r"SIGSEGV|SIGBUS",
+        "The kernel or its host function touched memory far outside its buffers. Guard each index "
+        "by the number of elements, and check strides, allocation sizes and pointers.",
+    ),
+    (
+        r"SIGFPE",
+        "An integer was divided by zero, in an index or in the grid's size.",
+    ),
+    (
         r"illegal memory access|cudaErrorIllegalAddress|error 700",
         "A thread read or wrote outside its buffers. Guard each index by the number of elements, "
         "and check the strides and the size of every allocation.",

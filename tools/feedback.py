@@ -3,6 +3,8 @@
 Pure functions from results to text; the same text goes to a model and into the trajectory.
 """
 
+import math
+import re
 from collections.abc import Iterable
 
 from musaagent.tools.cuda_errors import cuda_error_meaning
@@ -23,6 +25,10 @@ from musaagent.tools.results import (
 )
 
 _MORE_ERRORS = 4
+# Of a crash dump: frames of torch and of the worker, and the list of loaded libraries.
+_OWN_FRAME = re.compile(
+    r'\s*(File "(<string>|[^"]*/(site-packages|tools)/[^"]*)", line|Extension modules:)'
+)
 _DETAIL_LINES = 30
 _SAMPLES = 6
 _LAUNCHES = 4
@@ -156,11 +162,12 @@ def finding_line(finding: Finding) -> str:
 
 def sample_lines(error: OutputError) -> list[str]:
     """How one output differs, with elements to look at."""
-    lines = [
-        f"{error.output}: {error.bad_fraction:.2%} of the elements are wrong, "
-        f"largest error {error.max_abs:.6g} (allowed {error.tolerance_abs:.3g}), "
-        f"typical {error.mean_abs:.3g}"
-    ]
+    lines = [f"{error.output}: {error.bad_fraction:.2%} of the elements are wrong"]
+    if math.isfinite(error.max_abs):
+        lines[0] += (
+            f", largest error {error.max_abs:.6g} (allowed {error.tolerance_abs:.3g}), "
+            f"typical {error.mean_abs:.3g}"
+        )
     if error.pattern:
         lines.append(f"    where: {error.pattern}")
     for sample in error.samples[:_SAMPLES]:
@@ -208,7 +215,8 @@ def _mismatch_lines(verdict: Verdict, traps: tuple[Trap, ...]) -> list[str]:
         lines.append(f"Inputs: {', '.join(verdict.shapes)}.")
     if verdict.findings:
         lines.append(f"A checked run also saw: {finding_line(verdict.findings[0])}")
-    return lines + _details(verdict)
+    # The details of values tell once more what the samples show.
+    return lines if verdict.errors else lines + _details(verdict)
 
 
 def _failure_lines(verdict: Verdict) -> list[str]:
@@ -235,8 +243,13 @@ def _launch_line(launch: Launch) -> str:
 
 
 def _details(verdict: Verdict) -> list[str]:
-    """Without what the message has said already."""
-    return [line for line in _tail(verdict.details) if line.strip() != verdict.message.strip()]
+    """Without what the message has said already, and without the worker's own frames."""
+    said = [
+        line
+        for line in verdict.details.split("\n")
+        if line.strip() != verdict.message.strip() and not _OWN_FRAME.match(line)
+    ]
+    return _tail("\n".join(said))
 
 
 def _ends(text: str) -> list[str]:

@@ -32,14 +32,14 @@ def mismatch_hint(verdict: Verdict, traps: Sequence[Trap] = ()) -> str:
 
 
 def _by_pattern(pattern: str, verdict: Verdict) -> str:
+    if "(a tail" in pattern:
+        return (
+            "the tail is not handled: the grid is too small or rounded down, or a tile or vector "
+            "loop leaves out the elements after the last whole one"
+        )
     if "in another order" in pattern:
         return "an axis or a stride is mixed up: compare the index arithmetic with the layout"
-    if "a tail" in pattern:
-        return (
-            "the tail is not handled: the grid is rounded down, or a tile or vector loop leaves "
-            "out the elements after the last whole one"
-        )
-    if "every wrong value is 0" in pattern:
+    if "every wrong value is 0:" in pattern:
         return "these elements are never written: the grid does not cover them, or a guard is wrong"
     if "NaN" in pattern:
         return "memory is read that nobody wrote (torch.empty), or 0/0"

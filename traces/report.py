@@ -115,7 +115,8 @@ def _asked(started: RunStarted, plan: Plan | None) -> list[str]:
 def _model(served: ServedSettings) -> str:
     where = f" at {served.base_url}" if served.base_url else ""
     larger = f", then {served.repair_model}" if served.repair_model else ""
-    return f"`{served.model}`{where}{larger}; temperature {served.temperature:g}, top-p {served.top_p:g}"
+    drawn = f"temperature {served.temperature:g}, top-p {served.top_p:g}"
+    return f"`{served.model}`{where}{larger}; {drawn}"
 
 
 def _written(trajectory: Trajectory) -> list[str]:

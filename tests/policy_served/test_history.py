@@ -36,7 +36,13 @@ def test_profile_follows_the_model() -> None:
 
 def test_musacoder_gets_the_contract_it_was_trained_on(request_of: Any) -> None:
     prompt = task_prompt(request_of(), MUSACODER)
-    for part in ("TOTAL CONVERSION", "load_inline", "MUST take the same arguments and keep", "`self.conv.weight`", "add_kernel"):
+    for part in (
+        "TOTAL CONVERSION",
+        "load_inline",
+        "MUST take the same arguments and keep",
+        "`self.conv.weight`",
+        "add_kernel",
+    ):
         assert part in prompt
     assert "norm.weight" not in prompt  # no shape block
     assert "Think first" not in prompt
@@ -83,7 +89,9 @@ async def count(messages: Sequence[dict[str, str]]) -> int:
 
 
 def test_history_is_shortened_oldest_first(request_of: Any, turn_of: Any) -> None:
-    turns = [turn_of(n, f"code {n} " * 2000, f"feedback {n - 1}" if n > 1 else "") for n in (1, 2, 3)]
+    turns = [
+        turn_of(n, f"code {n} " * 2000, f"feedback {n - 1}" if n > 1 else "") for n in (1, 2, 3)
+    ]
     whole = conversation(request_of(*turns), MUSACODER)
     full = asyncio.run(count(whole.messages))
     seen = []
@@ -124,7 +132,9 @@ def test_clip_keeps_head_and_tail() -> None:
     assert len(clip("x" * 5000)) < 500
 
 
-def test_server_counts_and_states_its_window(server: Any, ask: Any, turn_of: Any, request_of: Any) -> None:
+def test_server_counts_and_states_its_window(
+    server: Any, ask: Any, turn_of: Any, request_of: Any
+) -> None:
     """A quarter of the characters is this server's count; its window is small."""
     server.play({"kind": "answer", "text": "x"}, context=5000, tokenize=4)
     request = request_of(turn_of(1, "a " * 3000), turn_of(2, "b " * 1500, "f"))

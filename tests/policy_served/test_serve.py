@@ -14,7 +14,7 @@ from musaagent.cli import main
 from musaagent.errors import MusaagentError
 from musaagent.serve import GIB, SIZES, parse_gpus, plan, tensor_parallel
 
-STAND_IN = '''#!{python}
+STAND_IN = """#!{python}
 import sys, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 assert sys.argv[1] == "serve", sys.argv
@@ -29,7 +29,7 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_): pass
 port = int(sys.argv[sys.argv.index("--port") + 1])
 HTTPServer(("127.0.0.1", port), Handler).serve_forever()
-'''
+"""
 
 
 @pytest.fixture
@@ -139,9 +139,7 @@ def test_it_waits_says_the_url_and_ends_with_it(path: Path, tmp_path: Path) -> N
         time.sleep(0.1)
 
 
-def test_a_server_that_dies_is_our_failure(
-    path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_server_that_dies_is_our_failure(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--gpus", "1x80", "--model", "fails", "--port", "18999"]) == 3
     assert "vLLM ended with exit code 7 before it was ready" in capfd.readouterr().err
 
