@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,8 @@ def one_run(forks: Any, server: Any, toy: Any, folder: Path, moments: random.Ran
         before = len(server.requests())
         pid = begin(forks, folder, server.base_url)
         time.sleep(moments.uniform(0.02, 0.9))
-        try:
+        with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         status = int(forks.stdout.readline())
         kills += os.WIFSIGNALED(status)
         again = {line["turn"] for line in server.requests()[before:]} & known
