@@ -84,7 +84,7 @@ STORIES = {
             "kind": "answer",
             "text": ANSWER.replace("i < n", "i <= n").replace("(n + 255) / 256", "n / 256 + 1"),
         },
-        ["out_of_bounds in twice", "cuda_sources[0]:6", "Guard the index"],
+        ["Launched: twice<<<(26, 1, 1), (256, 1, 1)", "Guard each index by the number of elements"],
     ),
     "mismatch": (
         {"kind": "answer", "text": ANSWER.replace("(n + 255) / 256", "n / 512")},
