@@ -4,19 +4,21 @@ import logging
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from pydantic import ValidationError
 
-from musaagent.errors import InfraError, TaskError, ToolchainMissing, UsageError
+from musaagent.errors import AwaitingAnswer, InfraError, TaskError, ToolchainMissing, UsageError
 from musaagent.machine import environment
-from musaagent.policies.policy import Policy
+from musaagent.opening import lent_policy
+from musaagent.policies.policy import Live, Policy, PolicyAnswer
+from musaagent.policies.settings import ServedSettings
 from musaagent.ranking import best_turn
-from musaagent.result import RunResult, started_event, stored_result
-from musaagent.rundir import RunDir, default_run_dir, natural_order, write_whole
+from musaagent.result import RunResult, awaiting_result, started_event, stored_result
+from musaagent.rundir import RunDir, default_run_dir, read_text, write_whole
 from musaagent.state import Context, State
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.extract import ExtractionError, extract, extraction_verdict
@@ -27,6 +29,7 @@ from musaagent.tools.task import Task, check_task, load_task
 from musaagent.traces.report import render_report
 from musaagent.traces.schema import (
     CandidateRead,
+    ReferenceWritten,
     RunFinished,
     RunResumed,
     RunSettings,
@@ -39,6 +42,7 @@ from musaagent.traces.schema import (
 from musaagent.traces.store import TraceStore, Trajectory, read_trajectory
 
 if TYPE_CHECKING:
+    from musaagent.policies.offline import BatchAnswers
     from musaagent.tools.cuda.target import CudaTarget
     from musaagent.tools.host.target import HostTarget
 
@@ -57,6 +61,8 @@ class SolveOptions(TypedDict, total=False):
     atol: float | None
     rtol: float | None
     answers: str
+    served: ServedSettings | None
+    description: str
 
 
 @dataclass(frozen=True)
@@ -79,40 +85,54 @@ def solve(
     out: str | Path | None = None,
     force: bool = False,
     observer: Observer | None = None,
+    live: Live | None = None,
+    written: Sequence[PolicyAnswer] = (),
     **options: Unpack[SolveOptions],
 ) -> RunResult:
     """Port one op; the run's folder has the kernel, the report and the trajectory.
+
+    `live` is told of a model's answer while it comes. `written` is how the op came by its text,
+    where a policy wrote it from `description`.
 
     Raises UsageError for bad input and InfraError for our own failures; after an InfraError the
     run can be resumed.
     """
     start = time.monotonic()
-    settings = _settings(target, policy, options)
+    settings = settings_of(target, policy, options)
     task = load_task(op)
-    writer = open_policy(settings) if isinstance(policy, str) else policy
     run = RunDir(Path(out) if out is not None else default_run_dir(task))
-    run.refuse(force)
-    with lent_target(target) as place:
+    with lent_policy(policy, settings, live) as writer, ExitStack() as stack:
+        run.refuse(force)
+        place = stack.enter_context(lent_target(target))
         run.create(force)
         write_whole(run.task, task.source)
         identity = trajectory_id(task.hash, settings)
         with TraceStore.create(run.trajectory, identity) as trace:
-            trace.record(
-                RunStarted,
-                0,
-                task_name=task.name,
-                task_hash=task.hash,
-                task_source=task.source,
-                settings=settings,
-                environment=environment(),
-            )
+            _begin(trace, task, settings, written)
             context = Context(task, place, writer, trace, settings)
             try:
-                return _finish(run, trace, _drive(context, run, observer), op, start)
+                return _go(context, run, observer, op, start)
             except TaskError:
                 # The op broke while it was measured: there is nothing to keep or to resume.
                 run.remove()
                 raise
+
+
+def _begin(
+    trace: TraceStore, task: Task, settings: RunSettings, written: Sequence[PolicyAnswer]
+) -> None:
+    trace.record(
+        RunStarted,
+        0,
+        task_name=task.name,
+        task_hash=task.hash,
+        task_source=task.source,
+        settings=settings,
+        environment=environment(),
+    )
+    if written:
+        told = settings.description
+        trace.record(ReferenceWritten, 0, description=told, answers=tuple(written))
 
 
 def resume(
@@ -121,6 +141,7 @@ def resume(
     target: Target | None = None,
     policy: Policy | None = None,
     observer: Observer | None = None,
+    live: Live | None = None,
 ) -> RunResult:
     """Go on with a run where it was stopped; a finished one only has its files written again.
 
@@ -133,12 +154,25 @@ def resume(
         task = check_task(folder.task, started.task_source)
         if trace.trajectory.all(RunFinished):
             return _finish(folder, trace, None, started.task_name, start)
-        writer = policy or open_policy(started.settings)
-        with lent_target(target or started.settings.target) as place:
+        settings = started.settings
+        with (
+            lent_policy(policy or settings.policy, settings, live) as writer,
+            lent_target(target or settings.target) as place,
+        ):
             trace.record(RunResumed, 0, environment=environment(), remarks=trace.remarks)
-            context = Context(task, place, writer, trace, started.settings)
-            state = _drive(context, folder, observer)
-            return _finish(folder, trace, state, started.task_name, start)
+            context = Context(task, place, writer, trace, settings)
+            return _go(context, folder, observer, started.task_name, start)
+
+
+def offline_policy(run: Path, answers: "BatchAnswers") -> Policy:
+    """The policy that goes on with a run from a results file. Raises UsageError for other runs."""
+    from musaagent.policies.offline import OfflinePolicy
+
+    folder, trajectory = read_run(run)
+    settings = started_event(folder.trajectory, trajectory).settings
+    if settings.policy != "offline" or settings.served is None:
+        raise UsageError(f"{run}: --answers is for runs of policy offline, not {settings.policy}")
+    return OfflinePolicy(settings.served, answers)
 
 
 def verify(
@@ -173,49 +207,6 @@ def read_run(path: Path) -> tuple[RunDir, Trajectory]:
 def read_candidate(path: Path) -> Candidate | ExtractionError:
     """A candidate file; a raw model answer is taken too. Raises UsageError."""
     return extract(read_text(path, "candidate"))
-
-
-def read_text(path: Path, what: str) -> str:
-    """Raises UsageError, one line, for whatever is no text file."""
-    if path.is_dir():
-        raise UsageError(f"{path}: is a directory; give one {what} file")
-    try:
-        text = path.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise UsageError(f"{path}: not UTF-8 text; a {what} is a text file") from None
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}") from error
-    if not text.strip():
-        raise UsageError(f"{path}: the file is empty")
-    return text
-
-
-def open_policy(settings: RunSettings) -> Policy:
-    """Raises UsageError for a name that this version does not have."""
-    match settings.policy:
-        case "builtin":
-            from musaagent.policies.builtin import BuiltinPolicy
-
-            return BuiltinPolicy()
-        case "scripted":
-            from musaagent.policies.scripted import ScriptedPolicy
-
-            return ScriptedPolicy(read_answers(settings.answers))
-    raise UsageError(f"no policy {settings.policy!r} in this version; give the policy as an object")
-
-
-def read_answers(folder: str) -> Sequence[str]:
-    """The files of a folder in the natural order of their names, one answer each."""
-    if not folder:
-        raise UsageError("policy scripted needs --answers DIR")
-    path = Path(folder)
-    if not path.is_dir():
-        raise UsageError(f"{path}: no such folder of answers")
-    files = [file for file in path.iterdir() if file.is_file()]
-    files.sort(key=lambda file: natural_order(file.name))
-    if not files:
-        raise UsageError(f"{path}: the folder of answers is empty")
-    return [read_text(file, "answer") for file in files]
 
 
 def open_target(name: str, *, compiles_only: bool = False) -> Target:
@@ -267,11 +258,12 @@ def lent_target(target: str | Target, *, compiles_only: bool = False) -> Iterato
         opened.close()
 
 
-def _settings(target: str | Target, policy: str | Policy, options: SolveOptions) -> RunSettings:
+def settings_of(target: str | Target, policy: str | Policy, options: SolveOptions) -> RunSettings:
+    """What a run will record of its settings. Raises UsageError."""
     values: dict[str, Any] = dict(options)
     values["target"] = target if isinstance(target, str) else target.name
     values["policy"] = policy if isinstance(policy, str) else policy.name
-    if values.get("answers"):
+    if values.get("answers") and values["policy"] != "offline":
         # A resume may be called from another folder.
         values["answers"] = str(Path(values["answers"]).resolve())
     try:
@@ -342,6 +334,17 @@ def _drop_broken_checkpoint(run: RunDir) -> None:
             file.unlink(missing_ok=True)
 
 
+def _go(
+    context: Context, run: RunDir, observer: Observer | None, op: str | Path, start: float
+) -> RunResult:
+    """Drive the graph to its end, or to where it waits for an answer from outside."""
+    try:
+        state = _drive(context, run, observer)
+    except AwaitingAnswer as waiting:
+        return awaiting_result(run, context.trace.trajectory, waiting, str(op))
+    return _finish(run, context.trace, state, op, start)
+
+
 def _finish(
     run: RunDir, trace: TraceStore, state: State | None, op: str | Path, start: float
 ) -> RunResult:
@@ -356,6 +359,7 @@ def _finish(
             raise UsageError(f"{run.trajectory} has no candidate of turn {result.best_turn}")
         write_whole(run.candidate if result.candidate else run.attempt, read.source)
     write_whole(run.report, render_report(trajectory))
+    run.requests.unlink(missing_ok=True)
     return result
 
 

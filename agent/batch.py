@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from musaagent.app import read_candidate, read_text
+from musaagent.app import read_candidate
 from musaagent.errors import MusaagentError, UsageError
 from musaagent.result import as_json
+from musaagent.rundir import read_text
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.extract import ExtractionError, extraction_verdict
 from musaagent.tools.results import Status

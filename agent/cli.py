@@ -1,7 +1,8 @@
 """The command line: arguments in, one exit code out.
 
 Exit codes: 0 solved or passed; 1 not solved or not passed; 2 bad usage or input; 3 our own failure;
-130 interrupted. Nothing heavy is imported before a command is chosen.
+4 waiting for answers from outside; 130 interrupted. Nothing heavy is imported before a command is
+chosen.
 """
 
 import argparse
@@ -17,9 +18,10 @@ from typing import NoReturn, TypeAlias, TypeVar
 from musaagent import __version__
 from musaagent.errors import InfraError, MusaagentError, UsageError
 
-EXIT_OK, EXIT_NOT_PASSED, EXIT_USAGE, EXIT_FAILED, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+EXIT_OK, EXIT_NOT_PASSED, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
+EXIT_AWAITING, EXIT_INTERRUPTED = 4, 130
 TARGETS = ("host", "cuda", "musa")
-POLICIES = ("builtin", "scripted")
+POLICIES = ("builtin", "served", "cascade", "offline", "replay", "scripted")
 
 
 class Parser(argparse.ArgumentParser):
@@ -83,7 +85,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="musaagent",
         description="A PyTorch op goes in, a fast and proven native CUDA or MUSA kernel comes out.",
-        epilog="Exit codes: 0 solved or passed, 1 not, 2 bad usage or input, 3 our own failure.",
+        epilog="Exit codes: 0 solved or passed, 1 not, 2 bad usage or input, 3 our own failure, "
+        "4 waiting for answers (policy offline).",
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="version", version=f"musaagent {__version__}")
@@ -95,6 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_resume(commands)
     _add_doctor(commands)
     _add_eval(commands)
+    _add_serve(commands)
     return parser
 
 
@@ -110,7 +114,10 @@ def _command(commands: Commands, name: str, text: str, *, json: bool = True) -> 
 
 def _add_solve(commands: Commands) -> None:
     parser = _command(commands, "solve", "port one op: write, prove and keep a kernel for it")
-    parser.add_argument("op", metavar="OP", help="op file in KernelBench's format")
+    parser.add_argument("op", metavar="OP", nargs="?", help="op file in KernelBench's format")
+    parser.add_argument(
+        "--describe", metavar="TEXT", help="instead of OP: the model writes the reference first"
+    )
     _add_run_settings(parser)
     parser.add_argument("--out", metavar="DIR", help="run folder (./musaagent-runs/NAME-HASH)")
     parser.add_argument("--force", action="store_true", help="replace a run that is there")
@@ -119,10 +126,32 @@ def _add_solve(commands: Commands) -> None:
 def _add_run_settings(parser: Parser) -> None:
     _add_target(parser)
     parser.add_argument("--policy", choices=POLICIES, default="builtin", help="who writes")
-    parser.add_argument("--answers", metavar="DIR", default="", help="for --policy scripted")
+    parser.add_argument(
+        "--answers", metavar="PATH", default="", help="scripted: folder of texts; replay: a run"
+    )
     parser.add_argument("--max-turns", metavar="N", type=positive, default=6)
     parser.add_argument("--seed", metavar="N", type=natural, help="default: a secret one")
     _add_warp_size(parser)
+    _add_model_settings(parser)
+
+
+def _add_model_settings(parser: Parser) -> None:
+    """Every default is None: what was not given is the settings' own affair."""
+    group = parser.add_argument_group("the model (policies served, cascade and offline)")
+    group.add_argument("--base-url", metavar="URL", help="OpenAI-compatible, ends in /v1")
+    group.add_argument("--model", metavar="NAME", help="as the server names it")
+    group.add_argument("--profile", choices=("auto", "musacoder", "general"), help="prompts (auto)")
+    group.add_argument("--dialect", choices=("auto", "cuda", "musa"), help="kernels (by target)")
+    group.add_argument("--temperature", metavar="X", type=tolerance, help="0.7")
+    group.add_argument("--top-p", metavar="X", type=positive_float, help="0.95")
+    group.add_argument("--max-tokens", metavar="N", type=positive, help="of an answer (32768)")
+    group.add_argument("--context", metavar="N", type=positive, help="window (asked of the server)")
+    group.add_argument("--model-timeout", metavar="S", type=positive_float, help="silence (600)")
+    group.add_argument("--key-env", metavar="NAME", help="variable with the key (OPENAI_API_KEY)")
+    group.add_argument("--no-stream", action="store_true", help="ask for answers in one piece")
+    group.add_argument("--repair-model", metavar="NAME", help="cascade: the larger model")
+    group.add_argument("--repair-base-url", metavar="URL", help="cascade: where it is served")
+    group.add_argument("--patience", metavar="N", type=positive, help="cascade: turns stalled (2)")
 
 
 def _add_verify(commands: Commands) -> None:
@@ -168,8 +197,10 @@ def _add_show(commands: Commands) -> None:
 
 
 def _add_resume(commands: Commands) -> None:
-    parser = _command(commands, "resume", "go on with a run that was stopped")
-    parser.add_argument("run", metavar="RUN", help="folder of the run")
+    parser = _command(commands, "resume", "go on with a run, or an evaluation, that was stopped")
+    parser.add_argument("run", metavar="RUN", help="folder of the run or of the evaluation")
+    parser.add_argument("--answers", metavar="FILE", help="policy offline: results of its batch")
+    parser.add_argument("--jobs", metavar="N", type=positive, help="evaluation: ops at a time")
 
 
 def _add_doctor(commands: Commands) -> None:
@@ -187,6 +218,27 @@ def _add_eval(commands: Commands) -> None:
     parser.add_argument("--limit", metavar="N", type=positive, help="only the first N ops")
     parser.add_argument("--force", action="store_true", help="solve again what has a result")
     parser.add_argument("--table", action="store_true", help="only print the table of RUN")
+
+
+def _add_serve(commands: Commands) -> None:
+    text = "serve a model with vLLM until interrupted; prints its base URL once it answers"
+    parser = _command(commands, "serve", text, json=False)
+    parser.add_argument(
+        "size", metavar="SIZE", nargs="?", default="27b", help="MusaCoder's: 27b (default) or 9b"
+    )
+    parser.add_argument("--model", metavar="NAME", help="weights: a folder or a hub name")
+    parser.add_argument(
+        "--context", metavar="N", type=positive, default=40960, help="tokens (40960)"
+    )
+    parser.add_argument(
+        "--gpus", metavar="NxGIB", help="describe them, as 4x48; default: what is found here"
+    )
+    parser.add_argument("--host", metavar="ADDRESS", default="127.0.0.1", help="(127.0.0.1)")
+    parser.add_argument("--port", metavar="N", type=positive, default=8000, help="(8000)")
+    parser.add_argument(
+        "--wait", metavar="S", type=positive_float, default=1800.0, help="for its health (1800)"
+    )
+    parser.add_argument("--print", action="store_true", help="print the command only")
 
 
 def _add_target(parser: Parser) -> None:

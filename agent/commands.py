@@ -5,9 +5,13 @@ import os
 import time
 from pathlib import Path
 
-from musaagent import app, display, evaluation
-from musaagent.cli import EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
+from pydantic import ValidationError
+
+from musaagent import app, describing, display, evaluation
+from musaagent.cli import EXIT_AWAITING, EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
 from musaagent.errors import MusaagentError, UsageError
+from musaagent.opening import MODEL_POLICIES, check_model_settings
+from musaagent.policies.settings import ServedSettings
 from musaagent.result import RunError, RunResult, as_json, stored_result
 from musaagent.rundir import default_run_dir
 from musaagent.tools.results import Status, Verdict
@@ -18,34 +22,137 @@ from musaagent.traces.schema import RunStatus
 EXIT_CODES = {
     RunStatus.SOLVED: EXIT_OK,
     RunStatus.NOT_SOLVED: EXIT_NOT_PASSED,
-    RunStatus.AWAITING_MODEL: EXIT_NOT_PASSED,
+    RunStatus.AWAITING_MODEL: EXIT_AWAITING,
     RunStatus.FAILED: EXIT_FAILED,
 }
 
 
+MODEL_OPTIONS = {
+    "base_url": "base_url",
+    "model": "model",
+    "profile": "profile",
+    "dialect": "dialect",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "max_tokens": "max_tokens",
+    "context": "context",
+    "timeout_s": "model_timeout",
+    "key_env": "key_env",
+    "repair_model": "repair_model",
+    "repair_base_url": "repair_base_url",
+    "patience": "patience",
+}
+"""Field of ServedSettings -> the option that sets it."""
+
+
 def solve_command(chosen: argparse.Namespace) -> int:
-    # Named here, so that an interrupted run can say where it is.
-    chosen.out = chosen.out or str(default_run_dir(load_task(chosen.op)))
-    with display.progress(quiet=chosen.json) as observer:
+    served = model_settings(chosen)
+    if (chosen.op is None) == (chosen.describe is None):
+        raise UsageError('solve needs OP, an op file, or --describe "TEXT" (one of the two)')
+    with display.progress(quiet=chosen.json) as watch:
+        options: app.SolveOptions = {
+            "answers": chosen.answers,
+            "max_turns": chosen.max_turns,
+            "seed": chosen.seed,
+            "warp_size": chosen.warp_size,
+            "served": served,
+        }
+        if chosen.describe is not None:
+            result = describing.solve_described(
+                chosen.describe,
+                target=chosen.target,
+                policy=chosen.policy,
+                out=chosen.out,
+                force=chosen.force,
+                watch=watch,
+                show=None if chosen.json else display.show_reference,
+                options=options,
+            )
+            return _tell(chosen, result)
+        # Named here, so that an interrupted run can say where it is.
+        chosen.out = chosen.out or str(default_run_dir(load_task(chosen.op)))
         result = app.solve(
             chosen.op,
             target=chosen.target,
             policy=chosen.policy,
             out=chosen.out,
             force=chosen.force,
-            observer=observer,
-            answers=chosen.answers,
-            max_turns=chosen.max_turns,
-            seed=chosen.seed,
-            warp_size=chosen.warp_size,
+            observer=watch,
+            live=watch.live if watch else None,
+            **options,
         )
     return _tell(chosen, result)
 
 
+def model_settings(chosen: argparse.Namespace) -> ServedSettings | None:
+    """Of the policies that ask a model. Raises UsageError for an option that does not fit."""
+    given = {
+        name: value
+        for name in MODEL_OPTIONS
+        if (value := getattr(chosen, MODEL_OPTIONS[name])) is not None
+    }
+    if chosen.no_stream:
+        given["stream"] = False
+    if chosen.policy not in MODEL_POLICIES:
+        if given:
+            option = MODEL_OPTIONS.get(next(iter(given)), "no_stream").replace("_", "-")
+            raise UsageError(f"--{option} goes with --policy {', '.join(MODEL_POLICIES)}")
+        return None
+    try:
+        served = ServedSettings(**given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        option = MODEL_OPTIONS[str(first["loc"][0])].replace("_", "-")
+        # The value is not repeated: it may hold a key.
+        raise UsageError(f"--{option}: {first['msg'].removeprefix('Value error, ')}") from None
+    check_model_settings(chosen.policy, served)
+    return served
+
+
 def resume_command(chosen: argparse.Namespace) -> int:
-    with display.progress(quiet=chosen.json) as observer:
-        result = app.resume(chosen.run, observer=observer)
-    return _tell(chosen, result)
+    path = Path(chosen.run)
+    answers = None
+    if chosen.answers:
+        from musaagent.policies.offline import read_answers
+
+        answers = read_answers(Path(chosen.answers))
+    if evaluation.is_evaluation(path):
+        watch_eval = display.eval_progress(quiet=chosen.json)
+        results = evaluation.go_on(path, answers, jobs=chosen.jobs, observer=watch_eval)
+        code = _tell_evaluation(chosen, path, results)
+    else:
+        policy = app.offline_policy(path, answers) if answers is not None else None
+        with display.progress(quiet=chosen.json) as watch:
+            result = app.resume(
+                path,
+                policy=policy,
+                observer=watch,
+                live=watch.live if watch else None,
+            )
+        code = _tell(chosen, result)
+    if answers is not None and not chosen.json:
+        for remark in answers.remarks():
+            display.say_error(remark)
+    return code
+
+
+def serve_command(chosen: argparse.Namespace) -> int:
+    from musaagent import serve
+
+    plan = serve.plan(
+        chosen.size,
+        model=chosen.model,
+        context=chosen.context,
+        gpus=chosen.gpus,
+        host=chosen.host,
+        port=chosen.port,
+    )
+    if chosen.print:
+        display.show_text(plan.shell)
+        return EXIT_OK
+    for remark in plan.remarks:
+        display.say_error(remark)
+    return serve.run(plan, chosen.wait, display.show_text)
 
 
 def verify_command(chosen: argparse.Namespace) -> int:
@@ -165,20 +272,14 @@ def eval_command(chosen: argparse.Namespace) -> int:
                 max_turns=chosen.max_turns,
                 seed=chosen.seed,
                 warp_size=chosen.warp_size,
+                served=model_settings(chosen),
             ),
             jobs=chosen.jobs,
             limit=chosen.limit,
             force=chosen.force,
             observer=display.eval_progress(quiet=chosen.json),
         )
-    if chosen.json:
-        display.print_json({"run": str(out), **evaluation.summary(results)})
-    else:
-        display.show_table(results)
-    if all(result.status is RunStatus.SOLVED for result in results):
-        return EXIT_OK
-    failed = any(result.status is RunStatus.FAILED for result in results)
-    return EXIT_FAILED if failed else EXIT_NOT_PASSED
+    return _tell_evaluation(chosen, out, results)
 
 
 def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
@@ -209,7 +310,7 @@ def interrupted(chosen: argparse.Namespace) -> None:
     """Ctrl-C or SIGTERM: everything that was finished is on disk."""
     match chosen.command:
         case "solve":
-            way = f"; go on with: musaagent resume {chosen.out}"
+            way = f"; go on with: musaagent resume {chosen.out}" if chosen.out else ""
         case "resume":
             way = f"; go on with: musaagent resume {chosen.run}"
         case "eval":
@@ -217,6 +318,22 @@ def interrupted(chosen: argparse.Namespace) -> None:
         case _:
             way = ""
     fail(chosen, MusaagentError(f"interrupted{way}"))
+
+
+def _tell_evaluation(chosen: argparse.Namespace, out: Path, results: list[RunResult]) -> int:
+    if chosen.json:
+        display.print_json({"run": str(out), **evaluation.summary(results)})
+    else:
+        display.show_table(results)
+    found = {result.status for result in results}
+    if RunStatus.AWAITING_MODEL in found:
+        requests = evaluation.requests_file(out)
+        if not chosen.json:
+            display.show_text(f"send {requests}, then: musaagent resume {out} --answers RESULTS")
+        return EXIT_AWAITING
+    if RunStatus.FAILED in found:
+        return EXIT_FAILED
+    return EXIT_OK if found <= {RunStatus.SOLVED} else EXIT_NOT_PASSED
 
 
 def _tell(chosen: argparse.Namespace, result: RunResult) -> int:

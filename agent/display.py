@@ -9,12 +9,14 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.status import Status
 from rich.table import Table
 from rich.text import Text
 
-from musaagent.app import Observer, Step
+from musaagent.app import Step
 from musaagent.doctor import Findings
 from musaagent.evaluation import EvalObserver, outcome_word, summary
+from musaagent.policies.policy import Progress as ModelProgress
 from musaagent.result import RunResult
 from musaagent.tools.feedback import diagnostic_lines, finding_line, first_errors, sample_lines
 from musaagent.tools.opgraph import Plan
@@ -55,27 +57,45 @@ def say_error(line: str) -> None:
     sys.stderr.write(" ".join(_clean(line).split()) + "\n")
 
 
+class Watch:
+    """On a terminal: a line for every node that ends, and the node or the model at work below."""
+
+    def __init__(self, console: Console, status: Status) -> None:
+        self._console = console
+        self._status = status
+        self._began: dict[str, float] = {}
+        self._label = "starting"
+
+    def __call__(self, step: Step) -> None:
+        if step.update is None:
+            self._label = f"turn {step.turn} {step.node}" if step.turn else step.node
+            self._began[step.node] = time.monotonic()
+            self._status.update(self._label)
+            return
+        took = time.monotonic() - self._began.get(step.node, time.monotonic())
+        said = step.update.get("stop") or step.update.get("outcome") or "done"
+        self._console.print(Text(f"{step.node:<8} {said:<11} {took:6.1f} s"))
+
+    def live(self, progress: ModelProgress) -> None:
+        """What a model has written so far, and the line it is at."""
+        doing = f"writing, {progress.answering:,} characters"
+        if not progress.answering:
+            doing = f"thinking, {progress.thinking:,} characters"
+        head = f"{self._label}: {progress.model} {doing}, {progress.seconds:.0f} s  "
+        tail = _clean(progress.tail.replace("\t", " "))
+        room = max(self._console.width - len(head) - 4, 0)
+        self._status.update(Text(head + tail[:room], no_wrap=True))
+
+
 @contextmanager
-def progress(quiet: bool) -> Iterator[Observer | None]:
-    """A line on stderr for every node that ends, and a spinner for the one at work."""
+def progress(quiet: bool) -> Iterator[Watch | None]:
+    """Progress on stderr, where it is a terminal."""
     console = Console(stderr=True)
     if quiet or not console.is_terminal:
         yield None
         return
-    began: dict[str, float] = {}
     with console.status("starting") as status:
-
-        def observe(step: Step) -> None:
-            label = f"turn {step.turn} {step.node}" if step.turn else step.node
-            if step.update is None:
-                began[step.node] = time.monotonic()
-                status.update(label)
-                return
-            took = time.monotonic() - began.get(step.node, time.monotonic())
-            said = step.update.get("stop") or step.update.get("outcome") or "done"
-            console.print(Text(f"{step.node:<8} {said:<11} {took:6.1f} s"))
-
-        yield observe
+        yield Watch(console, status)
 
 
 class _EvalLines:
@@ -119,6 +139,14 @@ def eval_progress(quiet: bool) -> EvalObserver | None:
         return None
     console = Console(stderr=True)
     return _EvalBar(console) if console.is_terminal else _EvalLines()
+
+
+def show_reference(source: str) -> None:
+    """The reference that a model wrote, before it is relied on."""
+    out = _stdout()
+    out.print(Text("The model wrote this reference; read it, for it decides what is correct:"))
+    for line in source.rstrip("\n").split("\n"):
+        _line(out, f"    {line}")
 
 
 def show_result(result: RunResult) -> None:
@@ -203,7 +231,8 @@ def show_table(results: list[RunResult]) -> None:
     _line(
         out,
         f"{sums['total']} ops: {sums['solved']} solved, {sums['not_solved']} not solved, "
-        f"{sums['failed']} failed; {sums['seconds']:.0f} s of solving",
+        f"{sums['failed']} failed, {sums['awaiting_model']} waiting; "
+        f"{sums['seconds']:.0f} s of solving",
     )
     for reason, count in sums["reasons"].items():
         _line(out, f"    {count} x {reason}")
@@ -236,6 +265,8 @@ def _show_turn(out: Console, trajectory: Trajectory, received: AnswerReceived, b
     usage = ", ".join(f"{count} {name}" for name, count in answer.usage.items())
     model = f" {answer.model}" if answer.model not in ("", received.policy) else ""
     _line(out, f"answer: {received.policy}{model}, {answer.latency_s:.1f} s {usage}".rstrip())
+    for remark in answer.remarks:
+        _line(out, f"    {remark}")
     if answer.refusal:
         _line(out, f"refused: {answer.refusal}")
     if read := trajectory.find(CandidateRead, turn):

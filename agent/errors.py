@@ -3,6 +3,7 @@
 MusaagentError
 ├── UsageError            bad flag, bad path, bad file: the user can mend it (exit code 2)
 │   └── TaskError         the op file is broken
+├── AwaitingAnswer        not a failure: the next answer has to come from outside (exit code 4)
 └── InfraError            we failed: exit code 3, never charged to a candidate
     ├── ToolchainMissing  no compiler, no GPU, no SDK for what was asked
     ├── SandboxLost       the sandbox or a worker died for a reason that is not the candidate
@@ -20,6 +21,10 @@ class UsageError(MusaagentError):
 
 class TaskError(UsageError):
     """The op file cannot be used as a task."""
+
+
+class AwaitingAnswer(MusaagentError):
+    """The run stands still until an answer is brought; everything so far is on disk."""
 
 
 class InfraError(MusaagentError):

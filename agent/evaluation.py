@@ -3,6 +3,7 @@
     RUN/eval.json       the settings; another set of settings needs another RUN
     RUN/results.jsonl   one object for each op, as `solve --json` prints it, in order of finishing
     RUN/runs/           the folder of every single run
+    RUN/requests.jsonl  what waits for answers from outside (policy offline), as one batch file
     RUN/errors.log      tracebacks of faults of our own
 
 A line that tells of our own failure is tried again by the next call; a broken op file is not.
@@ -18,18 +19,24 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pydantic import ValidationError
 
 from musaagent import app
 from musaagent.errors import MusaagentError, TaskError, UsageError
+from musaagent.opening import close_policy, lent_policy
+from musaagent.policies.policy import Policy
+from musaagent.policies.settings import ServedSettings
 from musaagent.result import RunError, RunResult
 from musaagent.rundir import RunDir, natural_order, write_whole
 from musaagent.tools.results import Record
 from musaagent.tools.target import Target
 from musaagent.tools.task import load_task
-from musaagent.traces.schema import RunStatus
+from musaagent.traces.schema import RunSettings, RunStatus
+
+if TYPE_CHECKING:
+    from musaagent.policies.offline import BatchAnswers
 
 _RESULTS = "results.jsonl"
 _SETTINGS = "eval.json"
@@ -44,6 +51,13 @@ class EvalSettings(Record):
     max_turns: int = 6
     seed: int | None = None
     warp_size: Literal[32, 128] = 32
+    served: ServedSettings | None = None
+    """For the policies that ask a model."""
+    folder: str = ""
+    """Where the ops are; may change between two calls."""
+
+    def run_settings(self) -> RunSettings:
+        return RunSettings(**self.model_dump(exclude={"folder"}))
 
 
 class EvalObserver(Protocol):
@@ -65,6 +79,8 @@ class _Job:
     settings: EvalSettings
     force: bool
     target: Target
+    policy: Policy
+    """One for all ops: a model's requests then share its connections."""
     stopping: threading.Event
 
 
@@ -77,13 +93,16 @@ def evaluate(
     limit: int | None = None,
     force: bool = False,
     target: Target | None = None,
+    policy: Policy | None = None,
     observer: EvalObserver | None = None,
 ) -> list[RunResult]:
     """Results of the folder's ops, in order of their names. Raises UsageError or InfraError.
 
-    `target` stands in for the one that the settings name; it must be safe to call from threads.
+    `target` and `policy` stand in for those that the settings name; they must be safe to call from
+    threads.
     """
     ops = find_ops(folder)[:limit]
+    settings = settings.model_copy(update={"folder": str(folder.resolve())})
     _prepare(out, settings, force)
     with _claimed(out):
         kept = [r for r in _stored(out) if not (_ours(r) or (force and r.op in ops))]
@@ -94,13 +113,49 @@ def evaluate(
             observer.begin(len(ops), len(ops) - len(waiting))
         try:
             if waiting:
-                with app.lent_target(target or settings.target) as place:
-                    job = _Job(folder, out, settings, force, place, threading.Event())
+                with (
+                    lent_policy(policy or settings.policy, settings.run_settings(), None) as writer,
+                    app.lent_target(target or settings.target) as place,
+                ):
+                    job = _Job(folder, out, settings, force, place, writer, threading.Event())
                     _work(job, waiting, jobs or os.cpu_count() or 1, observer)
         finally:
             if observer is not None:
                 observer.end()
+        _gather_requests(out)
         return [result for result in read_results(out) if result.op in set(ops)]
+
+
+def go_on(
+    out: Path,
+    answers: "BatchAnswers | None" = None,
+    *,
+    jobs: int | None = None,
+    target: Target | None = None,
+    observer: EvalObserver | None = None,
+) -> list[RunResult]:
+    """The same evaluation once more, for what has no result; with the answers of its batch.
+
+    Raises UsageError where `out` does not say what it is an evaluation of.
+    """
+    settings = _known_settings(out / _SETTINGS)
+    if not settings.folder:
+        raise UsageError(f"{out} does not name its ops; go on with: musaagent eval DIR --out {out}")
+    policy: Policy | None = None
+    if answers is not None:
+        if settings.policy != "offline" or settings.served is None:
+            raise UsageError(f"{out}: --answers goes with policy offline, not {settings.policy}")
+        from musaagent.policies.offline import OfflinePolicy
+
+        policy = OfflinePolicy(settings.served, answers)
+    folder = Path(settings.folder)
+    return evaluate(
+        folder, out, settings, jobs=jobs, target=target, policy=policy, observer=observer
+    )
+
+
+def requests_file(out: Path) -> Path:
+    return out / "requests.jsonl"
 
 
 def find_ops(folder: Path) -> list[str]:
@@ -165,6 +220,7 @@ def _work(job: _Job, ops: list[str], jobs: int, observer: EvalObserver | None) -
     except BaseException:
         job.stopping.set()
         # Ends the calls that are under way; what they would answer is not recorded.
+        close_policy(job.policy)
         job.target.close()
         raise
     finally:
@@ -197,24 +253,27 @@ def _solve_or_resume(job: _Job, op: str) -> RunResult:
         if run.trajectory.exists() and not job.force:
             # A run cut off at its very start, or damaged, has nothing to go on from.
             with suppress(UsageError):
-                return app.resume(run.path, target=job.target)
+                return app.resume(run.path, target=job.target, policy=job.policy)
         return app.solve(
             path,
             target=job.target,
-            policy=chosen.policy,
+            policy=job.policy,
             out=run.path,
             force=True,
             answers=chosen.answers,
             max_turns=chosen.max_turns,
             seed=chosen.seed,
             warp_size=chosen.warp_size,
+            served=chosen.served,
         )
     finally:
         job.target.forget(task)
 
 
 def _ours(result: RunResult) -> bool:
-    """Whether a stored line tells of our failure, not of the op's or the policy's."""
+    """Whether a stored line tells of our failure, or waits, and so is tried again."""
+    if result.status is RunStatus.AWAITING_MODEL:
+        return True
     return result.error is not None and result.error.type != TaskError.__name__
 
 
@@ -223,10 +282,7 @@ def _prepare(out: Path, settings: EvalSettings, force: bool) -> None:
         raise UsageError(f"{out} is a file; --out needs a folder")
     stored = out / _SETTINGS
     if stored.exists() and not force:
-        try:
-            known = EvalSettings.model_validate_json(stored.read_bytes())
-        except ValidationError as error:
-            raise UsageError(f"{stored} cannot be read; give another --out") from error
+        known = _known_settings(stored).model_copy(update={"folder": settings.folder})
         if known != settings:
             raise UsageError(
                 f"{out} was made with {_differences(known, settings)}; give the same settings, "
@@ -238,6 +294,28 @@ def _prepare(out: Path, settings: EvalSettings, force: bool) -> None:
     except OSError as error:
         raise UsageError(f"cannot write in {out}: {error.strerror}") from error
     write_whole(stored, settings.model_dump_json(indent=2) + "\n")
+
+
+def _known_settings(stored: Path) -> EvalSettings:
+    if not stored.exists():
+        raise UsageError(f"{stored.parent} has no {stored.name}; give another --out")
+    try:
+        return EvalSettings.model_validate_json(stored.read_bytes())
+    except ValidationError as error:
+        raise UsageError(f"{stored} cannot be read; give another --out") from error
+
+
+def _gather_requests(out: Path) -> None:
+    """All pending requests in one file, each once: ops with the same text share their answers."""
+    waiting = [r for r in _stored(out) if r.status is RunStatus.AWAITING_MODEL and r.run]
+    lines: dict[str, None] = {}
+    for result in waiting:
+        for line in RunDir(Path(str(result.run))).requests.read_text().splitlines():
+            lines[line] = None
+    if lines:
+        write_whole(requests_file(out), "".join(f"{line}\n" for line in lines))
+    else:
+        requests_file(out).unlink(missing_ok=True)
 
 
 def _differences(known: EvalSettings, now: EvalSettings) -> str:

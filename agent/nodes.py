@@ -107,7 +107,7 @@ def _ask(context: Context, turn: int, phase: Phase, feedback: str, parent: str |
     if received.answer.refusal:
         return {"stop": StopReason.REFUSED.value}
     update: Update = {"turn": turn, "phase": phase, "candidate": "", "outcome": "asked"}
-    found = extract(received.answer.text, parent)
+    found = extract(received.answer.text, parent, received.answer.finish_reason)
     if isinstance(found, ExtractionError):
         _judge(context, turn, "", extraction_verdict(found, context.target.name))
         return update
@@ -148,6 +148,7 @@ def _record(context: Context, turn: int) -> TurnRecord:
     built = trajectory.find(BuildDone, turn)
     reached = trajectory.find(VerdictReached, turn)
     taken = trajectory.find(ProfileTaken, turn)
+    told = trajectory.find(FeedbackGiven, turn)
     return TurnRecord(
         turn=turn,
         phase=received.phase,
@@ -156,6 +157,8 @@ def _record(context: Context, turn: int) -> TurnRecord:
         verdict=reached.verdict if reached else None,
         profile=taken.profile if taken else None,
         policy_state=received.answer.policy_state,
+        answer=received.answer.text,
+        feedback=told.text if told else "",
     )
 
 

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from musaagent.errors import MusaagentError, UsageError
+from musaagent.errors import AwaitingAnswer, MusaagentError, UsageError
 from musaagent.ranking import best_turn
-from musaagent.rundir import RunDir
+from musaagent.rundir import RunDir, write_whole
 from musaagent.tools.results import Record, Status, Verdict
 from musaagent.traces.schema import (
     AnswerReceived,
@@ -90,6 +90,18 @@ def stored_result(run: RunDir, trajectory: Trajectory, op: str = "") -> RunResul
         attempt=str(run.attempt) if reached and not solved else None,
         reason=_reason(trajectory, verdict, ended),
     )
+
+
+def awaiting_result(
+    run: RunDir, trajectory: Trajectory, waiting: AwaitingAnswer, op: str = ""
+) -> RunResult:
+    """A run that stands still; its request is put beside it, as a batch file of one line."""
+    line = getattr(waiting, "line", None)
+    if line is not None:
+        write_whole(run.requests, json.dumps(line) + "\n")
+    how = f"{waiting}; send {run.requests}, then: musaagent resume {run.path} --answers RESULTS"
+    update = {"status": RunStatus.AWAITING_MODEL, "reason": how}
+    return stored_result(run, trajectory, op).model_copy(update=update)
 
 
 def started_event(path: Path, trajectory: Trajectory) -> RunStarted:

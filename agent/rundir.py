@@ -6,6 +6,7 @@ report.md          what was asked, what was proven and how, what was not
 trajectory.jsonl   every event of the run
 checkpoint.sqlite  where the graph stands, for resume
 task.py            the op file as it was read
+requests.jsonl     the request that waits for its answer, in policy offline
 """
 
 import os
@@ -45,6 +46,10 @@ class RunDir:
         return self.path / "checkpoint.sqlite"
 
     @property
+    def requests(self) -> Path:
+        return self.path / "requests.jsonl"
+
+    @property
     def task(self) -> Path:
         return self.path / "task.py"
 
@@ -57,7 +62,7 @@ class RunDir:
     def files(self) -> tuple[Path, ...]:
         """Everything that a run writes."""
         outputs = (self.candidate, self.attempt, self.report)
-        return (*outputs, self.trajectory, *self.checkpoint_files, self.task)
+        return (*outputs, self.trajectory, *self.checkpoint_files, self.task, self.requests)
 
     def refuse(self, force: bool) -> None:
         """Raises UsageError where no new run may be put."""
@@ -122,6 +127,21 @@ def write_whole(path: Path, text: str) -> None:
         raise InfraError(f"cannot write {path}: {error.strerror}") from error
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_text(path: Path, what: str) -> str:
+    """Raises UsageError, one line, for whatever is no text file."""
+    if path.is_dir():
+        raise UsageError(f"{path}: is a directory; give one {what} file")
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text; a {what} is a text file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}") from error
+    if not text.strip():
+        raise UsageError(f"{path}: the file is empty")
+    return text
 
 
 def natural_order(name: str) -> list[tuple[int, int | str]]:

@@ -1,5 +1,6 @@
 """The protocol of a policy: from task, plan and one piece of feedback, write a candidate."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -24,6 +25,10 @@ class TurnRecord:
     profile: Profile | None = None
     policy_state: dict[str, Any] = field(default_factory=dict)
     """What the policy itself noted with that answer (JSON values only)."""
+    answer: str = ""
+    """The raw answer, thinking included."""
+    feedback: str = ""
+    """What the policy was told before it gave this answer."""
 
 
 @dataclass(frozen=True)
@@ -53,14 +58,39 @@ class PolicyAnswer(Record):
     usage: dict[str, int] = Field(default_factory=dict)
     prompt_token_ids: tuple[int, ...] | None = None
     token_ids: tuple[int, ...] | None = None
+    """None where the server gave none; `remarks` says so."""
     logprobs: tuple[float, ...] | None = None
+    reasoning: str = ""
+    """Thinking that the server sent in a field of its own."""
+    remarks: tuple[str, ...] = ()
+    """How the answer was come by: what was retried, left out or not given."""
     latency_s: float = 0.0
     policy_state: dict[str, Any] = Field(default_factory=dict)
 
 
 class Policy(Protocol):
-    """Raises PolicyUnavailable where no answer can be had at all."""
+    """Raises PolicyUnavailable where no answer can be had at all.
+
+    One that holds connections also has `close()`; one that can write a reference, `describe()`.
+    """
 
     name: str
 
     def propose(self, request: PolicyRequest) -> PolicyAnswer: ...
+
+
+@dataclass(frozen=True)
+class Progress:
+    """A model at work: what has come so far of one answer."""
+
+    model: str
+    thinking: int
+    """Characters of thinking."""
+    answering: int
+    """Characters after it."""
+    seconds: float
+    tail: str
+    """The line that is being written."""
+
+
+Live = Callable[[Progress], None]

@@ -3,14 +3,20 @@
 Pure functions from results to text; the same text goes to a model and into the trajectory.
 """
 
+import math
+import re
 from collections.abc import Iterable
 
+from musaagent.tools.cuda_errors import cuda_error_meaning
+from musaagent.tools.extract import ExtractionFault
+from musaagent.tools.hints import mismatch_hint
 from musaagent.tools.opgraph import Trap
 from musaagent.tools.results import (
     Build,
     Diagnostic,
     Finding,
     FindingKind,
+    Launch,
     MismatchKind,
     OutputError,
     Profile,
@@ -19,8 +25,23 @@ from musaagent.tools.results import (
 )
 
 _MORE_ERRORS = 4
+# Of a crash dump: frames of torch and of the worker, and the list of loaded libraries.
+_OWN_FRAME = re.compile(
+    r'\s*(File "(<string>|[^"]*/(site-packages|tools)/[^"]*)", line|Extension modules:)'
+)
 _DETAIL_LINES = 30
 _SAMPLES = 6
+_LAUNCHES = 4
+_HEAD_LINES = 12
+# Which measured values tell most, by what the kernel is bound by.
+_COUNTERS: dict[str, tuple[str, ...]] = {
+    "memory": ("traffic_ratio", "global_bytes", "launches"),
+    "compute": ("occupancy", "registers", "traffic_ratio"),
+    "latency": ("occupancy", "threads_per_block", "registers"),
+    "launch": ("launches", "global_bytes", "threads_per_block"),
+    "tail": ("occupancy", "threads_per_block", "launches"),
+    "unknown": ("traffic_ratio", "occupancy", "launches"),
+}
 
 _FINDING_RULES = {
     FindingKind.OUT_OF_BOUNDS: "Guard the index, or size the buffer for it.",
@@ -42,11 +63,25 @@ _MISMATCH_RULES = {
     "reduction's identity and the accumulator's type.",
 }
 _STATUS_RULES = {
-    Status.EXTRACTION_ERROR: "Answer with one complete Python code block that defines ModelNew.",
     Status.RUNTIME_ERROR: "Mend this before anything else.",
     Status.ILLEGAL: "Do the work in your own kernels, and change nothing that is not yours.",
     Status.TIMEOUT: "Look for a loop that never ends or a barrier that not every thread reaches.",
     Status.OOM: "Allocate no more than the outputs and small scratch buffers.",
+}
+_FAULT_RULES = {
+    ExtractionFault.EMPTY: "The answer held nothing after the thinking. End the thinking, then "
+    "send the program.",
+    ExtractionFault.UNFINISHED_THINKING: "Think more briefly, close the thinking, then send the "
+    "program.",
+    ExtractionFault.NO_CODE: "Prose is not read. Put the whole program into one ```python block.",
+    ExtractionFault.NO_MODEL_NEW: "The class must be called ModelNew and stand at module level, in "
+    "the same block as its sources.",
+    ExtractionFault.SYNTAX: "The block is no valid Python: look at the line, and at quotes and "
+    "triple quotes around the kernel's source.",
+    ExtractionFault.CUT_OFF: "The answer was longer than it may be and was cut; nothing of it was "
+    "used. Think more briefly and write less code: no comments, no alternatives, one program.",
+    ExtractionFault.TOOL_CALL: "There are no tools here. Write the program as text.",
+    ExtractionFault.TOO_LONG: "Write one general kernel instead of many copies of it.",
 }
 _TRAPS_FOR_VALUES = {"train_mode_batchnorm", "int32_overflow", "tf32_reference", "random_forward"}
 
@@ -58,27 +93,34 @@ def repair_feedback(verdict: Verdict, traps: Iterable[Trap] = ()) -> str:
             raise ValueError("a passed candidate needs no repair")
         case Status.COMPILE_ERROR:
             lines = _compile_lines(verdict)
+        case Status.EXTRACTION_ERROR:
+            lines = _extraction_lines(verdict)
         case Status.MISMATCH:
-            lines = _mismatch_lines(verdict)
-            lines += [f"Mind: {t.message}" for t in traps if t.name in _TRAPS_FOR_VALUES]
+            known = tuple(traps)
+            lines = _mismatch_lines(verdict, known)
+            lines += [f"Mind: {t.message}" for t in known if t.name in _TRAPS_FOR_VALUES]
         case _:
             lines = _failure_lines(verdict)
     return "\n".join(lines)
 
 
 def optimise_feedback(profile: Profile) -> str:
-    """The bottleneck of a candidate that passed; keep its outputs as they are."""
+    """The bottleneck of a candidate that passed: its class, three counters, one suggestion."""
     lines = ["The candidate is correct. Keep its outputs; change only how fast they come."]
     lines.append(profile.suggestion or "No bottleneck was found.")
     if profile.bound != "unknown":
         lines.append(f"Bound by: {profile.bound} ({profile.engine}).")
-    for launch in profile.launches:
+    told = [name for name in _COUNTERS[profile.bound] if name in profile.counters]
+    told += [name for name in profile.counters if name not in told]
+    for name in told[:3]:
+        lines.append(f"{name.replace('_', ' ')}: {profile.counters[name]:.6g}")
+    for launch in profile.launches[:_LAUNCHES]:
         lines.append(
             f"{launch.kernel}<<<{launch.grid}, {launch.block}, {launch.shared_bytes} B>>> "
             f"x{launch.count}: reads {launch.global_read_bytes} B, "
             f"writes {launch.global_write_bytes} B of global memory"
         )
-    for resource in profile.resources:
+    for resource in profile.resources[:_LAUNCHES]:
         spills = resource.spill_store_bytes + resource.spill_load_bytes
         lines.append(
             f"{resource.kernel} ({resource.arch}): {resource.registers} registers, "
@@ -120,10 +162,12 @@ def finding_line(finding: Finding) -> str:
 
 def sample_lines(error: OutputError) -> list[str]:
     """How one output differs, with elements to look at."""
-    lines = [
-        f"{error.output}: {error.bad_fraction:.2%} of the elements are wrong, "
-        f"largest error {error.max_abs:.6g} (allowed {error.tolerance_abs:.3g})"
-    ]
+    lines = [f"{error.output}: {error.bad_fraction:.2%} of the elements are wrong"]
+    if math.isfinite(error.max_abs):
+        lines[0] += (
+            f", largest error {error.max_abs:.6g} (allowed {error.tolerance_abs:.3g}), "
+            f"typical {error.mean_abs:.3g}"
+        )
     if error.pattern:
         lines.append(f"    where: {error.pattern}")
     for sample in error.samples[:_SAMPLES]:
@@ -132,11 +176,19 @@ def sample_lines(error: OutputError) -> list[str]:
     return lines
 
 
+def _extraction_lines(verdict: Verdict) -> list[str]:
+    lines = [f"Your answer holds no program that can be used: {verdict.message}"]
+    if verdict.fault in _FAULT_RULES:
+        lines.append(_FAULT_RULES[ExtractionFault(verdict.fault)])
+    lines.append("Answer with one complete Python code block that defines ModelNew.")
+    return lines + _details(verdict)
+
+
 def _compile_lines(verdict: Verdict) -> list[str]:
     assert verdict.build is not None, "Verdict ties compile_error to its build"
     errors = first_errors(verdict.build)
     if not errors:
-        return [f"It does not compile: {verdict.message}", *_tail(verdict.build.log_tail)]
+        return [f"It does not compile: {verdict.message}", *_ends(verdict.build.log_tail)]
     first = errors[0]
     head = "It does not compile. Mend this error first:"
     if first.construct:
@@ -149,9 +201,11 @@ def _compile_lines(verdict: Verdict) -> list[str]:
     return lines
 
 
-def _mismatch_lines(verdict: Verdict) -> list[str]:
+def _mismatch_lines(verdict: Verdict, traps: tuple[Trap, ...]) -> list[str]:
     assert verdict.kind is not None, "Verdict ties mismatch to its kind"
     lines = [f"The {verdict.kind} is wrong: {verdict.message}", _MISMATCH_RULES[verdict.kind]]
+    if hint := mismatch_hint(verdict, traps):
+        lines.append(f"Likely cause: {hint}")
     for error in sorted(verdict.errors, key=lambda e: -e.bad_fraction)[:3]:
         lines += sample_lines(error)
     passed = sum(trial.passed for trial in verdict.trials)
@@ -161,7 +215,8 @@ def _mismatch_lines(verdict: Verdict) -> list[str]:
         lines.append(f"Inputs: {', '.join(verdict.shapes)}.")
     if verdict.findings:
         lines.append(f"A checked run also saw: {finding_line(verdict.findings[0])}")
-    return lines + _details(verdict)
+    # The details of values tell once more what the samples show.
+    return lines if verdict.errors else lines + _details(verdict)
 
 
 def _failure_lines(verdict: Verdict) -> list[str]:
@@ -173,12 +228,37 @@ def _failure_lines(verdict: Verdict) -> list[str]:
         lines += [f"Also: {finding_line(other)}" for other in others[:_MORE_ERRORS]]
     elif rule := _STATUS_RULES.get(verdict.status):
         lines.append(rule)
+    if verdict.status is Status.RUNTIME_ERROR:
+        if meaning := cuda_error_meaning(f"{verdict.message}\n{verdict.details}"):
+            lines.append(meaning)
+        lines += [_launch_line(launch) for launch in verdict.launches[-_LAUNCHES:]]
     return lines + _details(verdict)
 
 
+def _launch_line(launch: Launch) -> str:
+    return (
+        f"Launched: {launch.kernel}<<<{launch.grid}, {launch.block}, {launch.shared_bytes} B>>> "
+        f"x{launch.count}"
+    )
+
+
 def _details(verdict: Verdict) -> list[str]:
-    """Without what the message has said already."""
-    return [line for line in _tail(verdict.details) if line.strip() != verdict.message.strip()]
+    """Without what the message has said already, and without the worker's own frames."""
+    said = [
+        line
+        for line in verdict.details.split("\n")
+        if line.strip() != verdict.message.strip() and not _OWN_FRAME.match(line)
+    ]
+    return _tail("\n".join(said))
+
+
+def _ends(text: str) -> list[str]:
+    """Head and tail of a log: the first error is at its head, the end of the tools at its tail."""
+    lines = text.rstrip().split("\n") if text.strip() else []
+    if len(lines) <= _HEAD_LINES + _DETAIL_LINES:
+        return lines
+    gone = len(lines) - _HEAD_LINES - _DETAIL_LINES
+    return [*lines[:_HEAD_LINES], f"[{gone} lines left out]", *lines[-_DETAIL_LINES:]]
 
 
 def _tail(text: str) -> list[str]:

@@ -4,8 +4,22 @@ import numpy as np
 
 
 def describe_pattern(bad: np.ndarray, got: np.ndarray, expected: np.ndarray) -> str:
-    """One phrase, most telling first; empty where nothing stands out."""
-    return _value_pattern(bad, got, expected) or _place_pattern(bad)
+    """What stands out, most telling first; empty where nothing does."""
+    values, tail = _value_pattern(bad, got, expected), _flat_tail(bad)
+    if values and tail:
+        return f"{values}; {tail}"
+    return values or tail or _place_pattern(bad)
+
+
+def _flat_tail(bad: np.ndarray) -> str:
+    """Everything after a point in memory order: a grid that is too small, a tail that is cut."""
+    flat = bad.ravel()
+    first = int(np.argmax(flat))
+    if bad.ndim < 2 or first == 0 or not flat[first:].all():
+        return ""
+    return (
+        f"all elements from number {first} of {flat.size} in memory order on, none before (a tail)"
+    )
 
 
 def _value_pattern(bad: np.ndarray, got: np.ndarray, expected: np.ndarray) -> str:

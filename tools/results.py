@@ -240,6 +240,8 @@ class Verdict(Record):
     """One line: what is wrong and where; empty when passed."""
     details: str = ""
     """More lines for the next prompt or a person: traceback, expected and got."""
+    fault: str = ""
+    """Of an extraction error: its kind, an `ExtractionFault`."""
     build: Build | None = None
     trials: tuple[Trial, ...] = ()
     errors: tuple[OutputError, ...] = ()

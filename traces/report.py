@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from musaagent.policies.policy import PolicyAnswer
+from musaagent.policies.settings import ServedSettings
 from musaagent.tools.feedback import diagnostic_lines, finding_line, first_errors, sample_lines
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import FindingKind, Profile, Status, Verdict
@@ -12,6 +13,7 @@ from musaagent.traces.schema import (
     Environment,
     PlanMade,
     ProfileTaken,
+    ReferenceWritten,
     RunFinished,
     RunResumed,
     RunStarted,
@@ -43,6 +45,7 @@ def render_report(trajectory: Trajectory) -> str:
     sections = [
         _head(started, ended, verdict),
         _section("What was asked", _asked(started, plan)),
+        _section("Where the reference is from", _written(trajectory)),
         _proven(verdict, plan, environment),
         _section("What was not proven", _not_proven(verdict, plan, started)),
         _section("Kernels", _kernels(verdict, taken.profile if taken else None)),
@@ -93,6 +96,8 @@ def _asked(started: RunStarted, plan: Plan | None) -> list[str]:
         f"- Target: {chosen.target}, warps of {chosen.warp_size} lanes",
         f"- Policy: {chosen.policy}, at most {counted(chosen.max_turns, 'turn')}; seed: {seed}",
     ]
+    if chosen.served is not None:
+        lines.append(f"- Model: {_model(chosen.served)}")
     if plan is None:
         return lines
     if plan.trace_error:
@@ -105,6 +110,28 @@ def _asked(started: RunStarted, plan: Plan | None) -> list[str]:
         "must move (inputs and parameters read once, outputs written once)",
     ]
     return [line for line in lines if line]
+
+
+def _model(served: ServedSettings) -> str:
+    where = f" at {served.base_url}" if served.base_url else ""
+    larger = f", then {served.repair_model}" if served.repair_model else ""
+    drawn = f"temperature {served.temperature:g}, top-p {served.top_p:g}"
+    return f"`{served.model}`{where}{larger}; {drawn}"
+
+
+def _written(trajectory: Trajectory) -> list[str]:
+    """Where the policy wrote the reference too, agreement with it proves less."""
+    event = trajectory.last(ReferenceWritten)
+    if event is None:
+        return []
+    return [
+        "**The reference was written by the model**, from this description:",
+        "",
+        *[f"> {line}" for line in event.description.strip().split("\n")],
+        "",
+        "`task.py` holds it. What is proven below is agreement with that reference, not with the "
+        "description: read it.",
+    ]
 
 
 def _proven(verdict: Verdict | None, plan: Plan | None, environment: Environment) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter
 
 from musaagent.policies.policy import Phase, PolicyAnswer
+from musaagent.policies.settings import ServedSettings
 from musaagent.tools.candidate import content_hash
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Build, Profile, Record, Verdict
@@ -51,7 +52,11 @@ class RunSettings(Record):
     target: Literal["host", "cuda", "musa"] = "host"
     policy: str = "builtin"
     answers: str = ""
-    """Folder of answers for policy `scripted`."""
+    """Folder of answers for policy `scripted`; a recorded run for policy `replay`."""
+    served: ServedSettings | None = None
+    """For the policies that ask a model."""
+    description: str = ""
+    """What was asked for, where no reference was given and the policy wrote it."""
     max_turns: int = Field(default=6, ge=1)
     seed: int | None = None
     """None: the policy draws with 0, the verifier with a secret seed."""
@@ -121,6 +126,15 @@ class RunStarted(EventBase):
     task_source: str
     settings: RunSettings
     environment: Environment
+
+
+class ReferenceWritten(EventBase):
+    """The policy wrote the task itself, from a description."""
+
+    kind: Literal["reference"] = "reference"
+    description: str
+    answers: tuple[PolicyAnswer, ...]
+    """Its tries, the one that was taken last."""
 
 
 class PlanMade(EventBase):
@@ -200,6 +214,7 @@ class RunFinished(EventBase):
 
 Event = Annotated[
     RunStarted
+    | ReferenceWritten
     | PlanMade
     | FeedbackGiven
     | AnswerReceived
@@ -227,5 +242,13 @@ def event_id(trajectory_id: str, turn: int, kind: str, attempt: int) -> str:
 
 def trajectory_id(task_hash: str, settings: RunSettings) -> str:
     """The identity of one sample: the same task, target, policy and seed give the same id."""
-    sample = (task_hash, settings.target, settings.warp_size, settings.policy, settings.seed)
+    sample: list[object] = [
+        task_hash,
+        settings.target,
+        settings.warp_size,
+        settings.policy,
+        settings.seed,
+    ]
+    if settings.served is not None:
+        sample += [settings.served.model, settings.served.repair_model]
     return content_hash("/".join(map(str, sample)))

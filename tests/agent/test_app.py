@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import musaagent
-from musaagent.app import open_policy, open_target, read_candidate, solve
+from musaagent.app import open_target, read_candidate, solve
 from musaagent.errors import TaskError, ToolchainMissing, UsageError
+from musaagent.opening import open_policy
 from musaagent.rundir import write_whole
 from musaagent.tools.extract import ExtractionError
 from musaagent.traces.schema import RunSettings

@@ -25,6 +25,9 @@ _EDG = re.compile(
     r"^(?P<file>[^\s(][^(\n]*)\((?P<line>\d+)\): "
     r"(?P<kind>catastrophic error|error|warning|note|remark)(?: #[\w-]+)?: (?P<text>.*)$"
 )
+_END_OF_SOURCE = re.compile(
+    r"^At end of source: (?P<kind>catastrophic error|error|warning)(?: #[\w-]+)?: (?P<text>.*)$"
+)
 _REQUIRED = re.compile(
     r"^(?P<file>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:)?\s+(?:required|recursively)"
 )
@@ -117,6 +120,7 @@ class _Reader:
         self.texts = texts
         self.messages: list[_Message] = []
         self.context: list[tuple[str, int]] = []
+        self.includes: list[tuple[str, int]] = []
         self.last_link_place: tuple[str, int] = ("", 0)
 
     def own(self, file: str) -> bool:
@@ -125,9 +129,16 @@ class _Reader:
     def read(self, line: str) -> None:
         if match := _GNU.match(line) or _EDG.match(line):
             self.message(match)
-        elif match := _REQUIRED.match(line) or _INCLUDED.match(line) or _INLINED.search(line):
+        elif match := _END_OF_SOURCE.match(line):
+            kind: Literal["error", "warning"] = "warning" if match["kind"] == "warning" else "error"
+            text = f"at the end of the source: {match['text']}"
+            self.messages.append(_Message(kind, "", 0, 0, text))
+        elif match := _REQUIRED.match(line) or _INLINED.search(line):
             if self.own(match["file"]):
                 self.context.append((match["file"], int(match["line"])))
+        elif match := _INCLUDED.match(line):
+            if self.own(match["file"]):
+                self.includes.append((match["file"], int(match["line"])))
         elif match := _PTXAS.match(line):
             self.messages.append(_Message("error", "", 0, 0, "ptxas: " + match["text"]))
         elif match := _UNDEFINED.search(line):
@@ -150,9 +161,11 @@ class _Reader:
         if kind in ("note", "remark"):
             self.attach(file, line, text)
             return
-        if not self.own(file) and self.context:
-            file, line, column = *self.context[0], 0
-        self.context = []
+        # What instantiates a template is at fault before the line that includes its header.
+        places = self.context or self.includes
+        if not self.own(file) and places:
+            file, line, column = *places[0], 0
+        self.context, self.includes = [], []
         severity: Literal["error", "warning"] = "warning" if kind == "warning" else "error"
         self.messages.append(_Message(severity, file, line, column, text))
 
