@@ -4,12 +4,19 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from musaagent.policies.builtin.generate import Generated, generate
-from musaagent.policies.builtin.schedule import Schedule, alternatives, smaller
+from musaagent.policies.builtin.schedule import (
+    Schedule,
+    alternatives,
+    families_alternatives,
+    smaller,
+)
 from musaagent.policies.builtin.sizes import Refusal
 from musaagent.policies.policy import PolicyAnswer, PolicyRequest, TurnRecord
-from musaagent.tools.results import Build, Status, Verdict
+from musaagent.tools.results import Build, Profile, Status, Verdict
 
 Change = Callable[[Schedule], Schedule]
+_FEW_THREADS = 0.25
+"""Below this share of resident threads a multiprocessor waits for memory."""
 
 
 class BuiltinPolicy:
@@ -61,12 +68,36 @@ def _schedules(request: PolicyRequest) -> Iterator[Schedule]:
 
 
 def _faster(request: PolicyRequest) -> Iterator[Schedule]:
+    profiles = [turn.profile for turn in request.history if turn.profile is not None]
+    if profiles and profiles[-1].target == "host":
+        yield from _leaner(request, profiles)
+        return
     profiled = [turn for turn in request.history if turn.profile is not None]
     base = profiled[-1] if profiled else request.history[-1]
     bound = base.profile.bound if base.profile else "unknown"
     for turn in (base, request.history[0]):
         now = _schedule_of(turn)
         yield from alternatives(_kinds(request, now), now, bound)
+
+
+def _leaner(request: PolicyRequest, profiles: Sequence[Profile]) -> Iterator[Schedule]:
+    """The host sees bytes, spills and occupancy but no time: only what can change those is worth
+    a turn, and only while it does."""
+    last = profiles[-1]
+    if any(_cost(last) >= _cost(earlier) for earlier in profiles[:-1]):
+        return
+    now = _schedule_of(next(t for t in reversed(request.history) if t.profile is last))
+    kinds = _kinds(request, now)
+    if last.counters.get("spill_bytes") or last.counters.get("occupancy", 1.0) < _FEW_THREADS:
+        yield smaller(kinds, now)
+    else:
+        yield from families_alternatives(kinds, now, last.bound)
+
+
+def _cost(profile: Profile) -> tuple[float, float, float]:
+    counters = profile.counters
+    idle = 1 - min(counters.get("occupancy", 1.0), _FEW_THREADS)
+    return counters.get("spill_bytes", 0.0), idle, counters.get("global_bytes", 0.0)
 
 
 def _kinds(request: PolicyRequest, now: Schedule) -> frozenset[str]:
