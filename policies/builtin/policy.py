@@ -15,6 +15,7 @@ from musaagent.policies.policy import PolicyAnswer, PolicyRequest, TurnRecord
 from musaagent.tools.results import Build, Profile, Status, Verdict
 
 Change = Callable[[Schedule], Schedule]
+_TRAFFIC, _IDLE, _SPILLS = range(3)
 _FEW_THREADS = 0.25
 """Below this share of resident threads a multiprocessor waits for memory."""
 
@@ -84,20 +85,25 @@ def _leaner(request: PolicyRequest, profiles: Sequence[Profile]) -> Iterator[Sch
     """The host sees bytes, spills and occupancy but no time: only what can change those is worth
     a turn, and only while it does."""
     last = profiles[-1]
-    if any(_cost(last) >= _cost(earlier) for earlier in profiles[:-1]):
+    fault, size = _fault(last)
+    if any(_fault(earlier) <= (fault, size) for earlier in profiles[:-1]):
         return
     now = _schedule_of(next(t for t in reversed(request.history) if t.profile is last))
     kinds = _kinds(request, now)
-    if last.counters.get("spill_bytes") or last.counters.get("occupancy", 1.0) < _FEW_THREADS:
-        yield smaller(kinds, now)
-    else:
+    if fault == _TRAFFIC:
         yield from families_alternatives(kinds, now, last.bound)
+    else:
+        yield smaller(kinds, now)
 
 
-def _cost(profile: Profile) -> tuple[float, float, float]:
+def _fault(profile: Profile) -> tuple[int, float]:
+    """What is to be mended first, the worst kind as the largest number, and how much of it."""
     counters = profile.counters
-    idle = 1 - min(counters.get("occupancy", 1.0), _FEW_THREADS)
-    return counters.get("spill_bytes", 0.0), idle, counters.get("global_bytes", 0.0)
+    if spilled := counters.get("spill_bytes", 0.0):
+        return _SPILLS, spilled
+    if (resident := counters.get("occupancy", 1.0)) < _FEW_THREADS:
+        return _IDLE, 1 - resident
+    return _TRAFFIC, counters.get("global_bytes", 0.0)
 
 
 def _kinds(request: PolicyRequest, now: Schedule) -> frozenset[str]:
