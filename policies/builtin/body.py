@@ -117,6 +117,8 @@ class Body:
 
     def load(self, leaf: "Leaf", position: Index) -> Scalar:
         ctype = register_type(leaf.dtype)
+        if leaf in self.kernel.program.written:
+            return self._load_changing(leaf, position, ctype)
         if (vector := self._vectors.get(leaf)) is not None and vector[0] == position:
             return self.let(self.kernel.up(vector[1], leaf.dtype), ctype, position)
         element = f"{self.kernel.pointer(leaf)}[{self.position(position)}]"
@@ -124,6 +126,14 @@ class Body:
         if self._guards:
             text = f"{' && '.join(g.text for g in self._guards)} ? {text} : {literal(0, ctype)}"
         return self.let(text, ctype, position, *self._guards)
+
+    def _load_changing(self, leaf: "Leaf", position: Index, ctype: str) -> Scalar:
+        """A load that stays where it is read: another thread may have stored at a position by the
+        time that this one, having no element of its own, would load ahead of its loop."""
+        element = f"{self.kernel.pointer(leaf)}[{self.position(position)}]"
+        scalar = Scalar(self.kernel.fresh("v"), ctype, len(self.scopes) - 1)
+        self.line(f"const {ctype} {scalar.text} = {self.kernel.up(element, leaf.dtype)};")
+        return scalar
 
     def preload(self, leaf: "Leaf", position: Index, element: str) -> None:
         """Loads of leaf at exactly that position are the given text (a lane of a vector)."""

@@ -1,18 +1,22 @@
-"""Convolutions of one to three dims, plain and transposed, with groups: a thread a result."""
+"""Convolutions of one to three dims, plain and transposed, with groups.
+
+A dense one is a matrix product of the weights and all windows, which are read where they lie in the
+input. Grouped and transposed ones take a thread for each result.
+"""
 
 from typing import Any
 
 from musaagent.policies.builtin.body import Body, Scalar
-from musaagent.policies.builtin.dialect import accumulate_type
+from musaagent.policies.builtin.dialect import accumulate_type, register_type
 from musaagent.policies.builtin.index import Index, coordinates, variable
-from musaagent.policies.builtin.ir import Custom, Value
+from musaagent.policies.builtin.ir import Custom, Pointwise, Value, base
 from musaagent.policies.builtin.kernel import Epilogue, Launch, Program
 from musaagent.policies.builtin.lowering import Call, lowers
-from musaagent.policies.builtin.matmul import Contraction
+from musaagent.policies.builtin.matmul import Contraction, smaller_tiles, tilings
 from musaagent.policies.builtin.pointwise import add
-from musaagent.policies.builtin.schedule import Schedule
-from musaagent.policies.builtin.sizes import ONE, ZERO, Num, num
-from musaagent.policies.builtin.views import reshape_to
+from musaagent.policies.builtin.schedule import Schedule, shrinks, tunes
+from musaagent.policies.builtin.sizes import ONE, ZERO, Num, Shape, num, product
+from musaagent.policies.builtin.views import between, reshape_to
 from musaagent.policies.builtin.windows import (
     Sizes,
     Window,
@@ -21,6 +25,9 @@ from musaagent.policies.builtin.windows import (
     spread,
     window_loops,
 )
+
+_DEEP = 16
+"""From so many products in each sum on, tiles in shared memory pay."""
 
 
 class Convolution(Custom):
@@ -82,6 +89,55 @@ class Convolution(Custom):
         ]
 
 
+class TiledConvolution(Contraction):
+    """weight[o, c, ...] times x[n, c, ...] at every window, as a matrix product in tiles."""
+
+    note = "convolution as a matrix product"
+    sidewise = (1,)
+
+    def __init__(self, call: Call, x: Value, weight: Value, window: Window) -> None:
+        rank = window.rank
+        kernel, spatial = "ijk"[:rank], "xyz"[:rank]
+        windows = _windows(x, window, call.shape[-rank:])
+        labels = ("oc" + kernel, "bc" + kernel + spatial, "bo" + spatial)
+        super().__init__(weight, labels[0], windows, labels[1], labels[2], call.dtype)
+        self.buffered = (base(weight), base(x))
+
+    def buffers(self) -> tuple[Value, ...]:
+        return self.buffered
+
+
+tunes("TiledConvolution")(tilings)
+shrinks("TiledConvolution")(smaller_tiles)
+
+
+def _windows(x: Value, window: Window, made: Shape) -> Value:
+    """x[n, c, place] for every kernel element and every result: [n, c, *kernel, *made]."""
+    rank, extents, ctype = window.rank, x.shape[2:], register_type(x.dtype)
+    reach = [
+        (n - 1) * s + (k - 1) * d
+        for n, s, k, d in zip(made, window.stride, window.kernel, window.dilation, strict=True)
+    ]
+    edges = [d for d in range(rank) if window.padding[d] != ZERO or not reach[d] < extents[d]]
+
+    def element(body: Body, at: tuple[Index, ...]) -> Scalar:
+        places = [
+            at[2 + rank + d] * window.stride[d] + at[2 + d] * window.dilation[d] - window.padding[d]
+            for d in range(rank)
+        ]
+        source = (*at[:2], *places)
+        if not edges:
+            return body.read(x, source)
+        tests = [between(body, places[d], ZERO, extents[d]) for d in edges]
+        inside = body.let(" && ".join(t.text for t in tests), "bool", *tests)
+        with body.guard(inside):
+            v = body.read(x, source)
+        zero = body.constant(0, ctype)
+        return body.let(f"{inside.text} ? {v.text} : {zero.text}", ctype, inside, v)
+
+    return Pointwise((*x.shape[:2], *window.kernel, *made), x.dtype, (x,), element)
+
+
 def _convolved(
     call: Call, x: Value, weight: Value, bias: Value | None, window: Window, groups: int | Num,
     transposed: bool,
@@ -95,6 +151,8 @@ def _convolved(
     made: Value
     if _is_pointwise(window) and num(groups) == ONE and not transposed:
         made = _pointwise(call, x, weight)
+    elif num(groups) == ONE and not transposed and num(_DEEP) <= product(weight.shape[1:]):
+        made = TiledConvolution(call, x, weight, window)
     else:
         made = Convolution(call, x, weight, window, num(groups), transposed)
     if bias is not None:

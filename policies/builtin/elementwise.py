@@ -124,6 +124,8 @@ def _register_tables() -> None:
         names = [f"aten.{name}.{o}" for o in ("default", "Tensor", "Scalar", "Scalar_Tensor")]
         names += [f"aten.{name}.{o}" for o in ("Scalar_Self", "Scalar_Other")]
         lowers(*names)(_binary(code))
+    for name in ("max", "min"):
+        lowers(f"aten.{name}.other")(_binary(_BINARY[f"{name}imum"]))
     for sign in ("and", "or", "xor"):
         code = _BINARY[f"bitwise_{sign}"]
         lowers(f"aten.__{sign}__.Tensor", f"aten.__{sign}__.Scalar")(_binary(code))

@@ -8,9 +8,11 @@ first says so (`NeedsBuffer`); that is stored, and the kernel is tried again.
 
 from collections.abc import Iterable, Sequence
 
-from musaagent.policies.builtin.body import NeedsBuffer
+from musaagent.policies.builtin.body import Body, NeedsBuffer, Scalar
+from musaagent.policies.builtin.dialect import register_type
+from musaagent.policies.builtin.index import Index, coordinates, variable
 from musaagent.policies.builtin.ir import Custom, Leaf, Pointwise, Reduced, Reduction, Value
-from musaagent.policies.builtin.kernel import Epilogue, Program
+from musaagent.policies.builtin.kernel import Epilogue, Kernel, Program
 from musaagent.policies.builtin.loops import emit_elementwise
 from musaagent.policies.builtin.rows import emit_pieces, emit_rows, pieces_of
 from musaagent.policies.builtin.sizes import Refusal
@@ -39,7 +41,8 @@ class Planner:
         for leaf, value in updates.items():
             others = [v for other, v in updates.items() if other is not leaf]
             read_later = leaf in _closure(others, self.program)
-            (late if read_later else direct)[leaf] = value
+            moved = _reads_elsewhere(self.program, value, leaf)
+            (late if read_later or moved else direct)[leaf] = value
         for value in late.values():
             self.realise(value)
         for leaf in updates:
@@ -218,6 +221,35 @@ class Planner:
             self.program.place(value, leaf)
             if value in self._pending:
                 self._pending.remove(value)
+
+
+class _SelfReads(Body):
+    """Notes whether elements of a leaf's new value need other elements of the leaf."""
+
+    def __init__(self, program: Program, leaf: Leaf) -> None:
+        super().__init__(Kernel(program, "trial"))
+        self.leaf = leaf
+        self.own_place = variable("i", leaf.numel)
+        self.elsewhere = False
+
+    def read(self, value: Value, at: Sequence[Index]) -> Scalar:
+        program = self.kernel.program
+        value = program.current(value)
+        if isinstance(value, Pointwise) or program.memory(value) is not None:
+            return super().read(value, at)
+        self.elsewhere |= self.leaf in _closure([value], program)
+        return Scalar("x", register_type(value.dtype))
+
+    def load(self, leaf: Leaf, position: Index) -> Scalar:
+        self.elsewhere |= leaf is self.leaf and position != self.own_place
+        return Scalar("x", register_type(leaf.dtype))
+
+
+def _reads_elsewhere(program: Program, value: Value, leaf: Leaf) -> bool:
+    """Whether one thread's store could come before another thread's load of the old value."""
+    reads = _SelfReads(program, leaf)
+    reads.read(value, coordinates(reads.own_place, value.shape))
+    return reads.elsewhere
 
 
 def _closure(values: Sequence[Value], program: Program, stop: Value | None = None) -> set[Value]:

@@ -122,6 +122,7 @@ class Lowering:
         kwargs = {k: self._argument([n.kwargs.get(k) for n in nodes], what) for k in first.kwargs}
         if first.op == "getitem":
             return args[0][args[1]]
+        self.symbols.expect(_integers(args))
         metas = self._side_by_side([n.outputs for n in nodes])
         call = Call(first.op, tuple(map(self._meta, metas)), self)
         function, in_place = self._function(first.op)
@@ -198,6 +199,15 @@ class Lowering:
         if all(isinstance(f, int) for f in forms):
             return first if len(set(forms)) == 1 else self.symbols.integer(forms, what)
         return self.symbols.real([float(f) for f in forms])
+
+
+def _integers(argument: Any) -> Iterator[int]:
+    """The plain integers in nested arguments."""
+    if isinstance(argument, (list, tuple)):
+        for item in argument:
+            yield from _integers(item)
+    elif isinstance(argument, int) and not isinstance(argument, bool):
+        yield argument
 
 
 def _identifier(name: str) -> str:

@@ -26,6 +26,10 @@ _MOST_BATCHES = 65535
 class Contraction(Custom):
     """sum over the shared letters of a[la] * b[lb], in the order of `out`."""
 
+    note = "matrix product"
+    sidewise: tuple[int, ...] = ()
+    """Sources that are computed, and whose rows or columns read neighbouring memory."""
+
     def __init__(self, a: Value, la: str, b: Value, lb: str, out: str, dtype: str) -> None:
         sizes = _sizes((a, la), (b, lb))
         super().__init__([sizes[c] for c in out], dtype, (a, b))
@@ -58,7 +62,7 @@ class Contraction(Custom):
             kernel,
             body.scopes[0].lines,
             Launch(grid, (tiles.threads,), work=self.numel),
-            f"matrix product, tiles of {tiles.tm}x{tiles.tn}x{tiles.tk}",
+            f"{self.note}, tiles of {tiles.tm}x{tiles.tn}x{tiles.tk}",
         )
 
 
@@ -159,7 +163,7 @@ class _Writer:
     def _inner_is_summed(self, source: int) -> bool:
         affine = self.body.kernel.program.affine(self.of.sources[source])
         if affine is None:
-            return True
+            return source not in self.of.sidewise
         letters = self.of.letters[source]
         steps = {c: s for c, s in zip(letters, affine.strides, strict=True)}
         unit = [c for c, s in steps.items() if s == ONE and self.of.sizes[c] != ONE]
@@ -236,7 +240,7 @@ def _sizes(*labelled: tuple[Value, str]) -> dict[str, Num]:
 
 
 @tunes("Contraction")
-def _alternatives(now: Schedule, bound: str) -> list[Schedule]:
+def tilings(now: Schedule, bound: str) -> list[Schedule]:
     tiles = ((128, 64, 16, 8, 4), (128, 128, 16, 8, 8), (64, 64, 32, 4, 4), (32, 32, 32, 2, 2))
     names = ("tile_m", "tile_n", "tile_k", "thread_m", "thread_n")
     return [
@@ -246,7 +250,7 @@ def _alternatives(now: Schedule, bound: str) -> list[Schedule]:
 
 
 @shrinks("Contraction")
-def _smaller(now: Schedule) -> Schedule:
+def smaller_tiles(now: Schedule) -> Schedule:
     half = {"matmul.tile_m": 32, "matmul.tile_n": 32, "matmul.tile_k": 16}
     return now.but(choices={**half, "matmul.thread_m": 2, "matmul.thread_n": 2})
 

@@ -4,12 +4,20 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 
 from musaagent.policies.builtin.generate import Generated, generate
-from musaagent.policies.builtin.schedule import Schedule, alternatives, smaller
+from musaagent.policies.builtin.schedule import (
+    Schedule,
+    alternatives,
+    families_alternatives,
+    smaller,
+)
 from musaagent.policies.builtin.sizes import Refusal
 from musaagent.policies.policy import PolicyAnswer, PolicyRequest, TurnRecord
-from musaagent.tools.results import Build, Status, Verdict
+from musaagent.tools.results import Build, Profile, Status, Verdict
 
 Change = Callable[[Schedule], Schedule]
+_TRAFFIC, _IDLE, _SPILLS = range(3)
+_FEW_THREADS = 0.25
+"""Below this share of resident threads a multiprocessor waits for memory."""
 
 
 class BuiltinPolicy:
@@ -61,12 +69,41 @@ def _schedules(request: PolicyRequest) -> Iterator[Schedule]:
 
 
 def _faster(request: PolicyRequest) -> Iterator[Schedule]:
+    profiles = [turn.profile for turn in request.history if turn.profile is not None]
+    if profiles and profiles[-1].target == "host":
+        yield from _leaner(request, profiles)
+        return
     profiled = [turn for turn in request.history if turn.profile is not None]
     base = profiled[-1] if profiled else request.history[-1]
     bound = base.profile.bound if base.profile else "unknown"
     for turn in (base, request.history[0]):
         now = _schedule_of(turn)
         yield from alternatives(_kinds(request, now), now, bound)
+
+
+def _leaner(request: PolicyRequest, profiles: Sequence[Profile]) -> Iterator[Schedule]:
+    """The host sees bytes, spills and occupancy but no time: only what can change those is worth
+    a turn, and only while it does."""
+    last = profiles[-1]
+    fault, size = _fault(last)
+    if any(_fault(earlier) <= (fault, size) for earlier in profiles[:-1]):
+        return
+    now = _schedule_of(next(t for t in reversed(request.history) if t.profile is last))
+    kinds = _kinds(request, now)
+    if fault == _TRAFFIC:
+        yield from families_alternatives(kinds, now, last.bound)
+    else:
+        yield smaller(kinds, now)
+
+
+def _fault(profile: Profile) -> tuple[int, float]:
+    """What is to be mended first, the worst kind as the largest number, and how much of it."""
+    counters = profile.counters
+    if spilled := counters.get("spill_bytes", 0.0):
+        return _SPILLS, spilled
+    if (resident := counters.get("occupancy", 1.0)) < _FEW_THREADS:
+        return _IDLE, 1 - resident
+    return _TRAFFIC, counters.get("global_bytes", 0.0)
 
 
 def _kinds(request: PolicyRequest, now: Schedule) -> frozenset[str]:

@@ -70,11 +70,13 @@ def shrinks(
 
 def alternatives(kinds: Iterable[str], now: Schedule, bound: str) -> list[Schedule]:
     """What to try next for kernels of these kinds; the families' own choices come first."""
-    found: list[Schedule] = []
-    for kind in sorted(kinds):
-        if kind in _TUNERS:
-            found += _TUNERS[kind](now, bound)
-    return [*found, *_common(now, bound)]
+    return [*families_alternatives(kinds, now, bound), *_common(now, bound)]
+
+
+def families_alternatives(kinds: Iterable[str], now: Schedule, bound: str) -> list[Schedule]:
+    """The families' own choices alone, such as tiles, which change how often memory is read."""
+    known = [kind for kind in sorted(kinds) if kind in _TUNERS]
+    return [made for kind in known for made in _TUNERS[kind](now, bound)]
 
 
 def smaller(kinds: Iterable[str], now: Schedule) -> Schedule:

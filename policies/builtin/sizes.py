@@ -131,7 +131,8 @@ _REAL_FORMS: tuple[tuple[Callable[[float], float], str], ...] = (
     (lambda v: 1 / (v * v), "1.0 / sqrt(double({}))"),
 )
 _FACTORS = range(1, 9)
-"""Strides and scale factors that a dimension is tried with."""
+"""Strides and scale factors that a dimension is tried with, beside those that the ops name."""
+_MOST_FACTOR = 256
 Values = tuple[int, ...]
 
 
@@ -141,9 +142,14 @@ class Symbols:
     def __init__(self, dimensions: Mapping[str, Sequence[int]]) -> None:
         """dimensions: host expression -> its value in each trace."""
         self._known: dict[Values, str] = {}
+        self._factors = dict.fromkeys(_FACTORS)
         for expr, values in dimensions.items():
             if len(set(values)) > 1:
                 self._known.setdefault(tuple(values), expr)
+
+    def expect(self, factors: Iterable[int]) -> None:
+        """Numbers that an op is called with: a dimension may be one over its stride."""
+        self._factors.update(dict.fromkeys(f for f in factors if 1 <= f <= _MOST_FACTOR))
 
     def integer(self, values: Sequence[int], what: str = "a number of the graph") -> Num:
         """Raises Refusal where no expression over the dimensions fits all values."""
@@ -213,7 +219,7 @@ class Symbols:
 
         Covers slices (`n - 1`), halves rounded either way, and the sizes of windows and strides.
         """
-        for factor in _FACTORS:
+        for factor in self._factors:
             for values, e in list(self._known.items()):
                 found = _apart(wanted, [v * factor for v in values])
                 if found is not None:

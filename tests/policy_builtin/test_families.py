@@ -8,14 +8,7 @@ import pytest
 from musaagent.tools.results import Status, Verdict
 
 TASKS = Path(__file__).parent / "tasks"
-# The checked run finds a race where a train-mode norm counts its batches: not mended yet.
-KNOWN = {
-    "norms": pytest.mark.xfail(reason="num_batches_tracked is counted in a race", strict=False)
-}
-FAMILIES = [
-    pytest.param(name, marks=KNOWN.get(name, ()))
-    for name in sorted(path.stem for path in TASKS.glob("*.py"))
-]
+FAMILIES = sorted(path.stem for path in TASKS.glob("*.py"))
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -26,7 +19,6 @@ def test_a_familys_ops_agree_with_torch(family: str, first_verdict: Callable[...
     assert not verdict.findings
 
 
-@KNOWN["norms"]
 def test_a_warp_of_128_changes_nothing(first_verdict: Callable[..., Verdict]) -> None:
     source = (TASKS / "norms.py").read_text()
     verdict = first_verdict(source, warp=128)

@@ -44,8 +44,8 @@ def failed(status: Status, message: str = "") -> dict[str, Any]:
 
 
 def passed(bound: str) -> dict[str, Any]:
-    verdict = Verdict(status=Status.PASSED, target="host", trials=(Trial(name="1", passed=True),))
-    return {"verdict": verdict, "profile": Profile(target="host", engine="", bound=bound)}
+    verdict = Verdict(status=Status.PASSED, target="cuda", trials=(Trial(name="1", passed=True),))
+    return {"verdict": verdict, "profile": Profile(target="cuda", engine="", bound=bound)}
 
 
 class Run:
@@ -143,6 +143,24 @@ def test_optimising_goes_on_from_the_last_profile_and_ends(run: Run) -> None:
 def test_latency_asks_for_other_blocks_before_wider_accesses(run: Run) -> None:
     run.turn("write", **passed("latency"))
     assert schedule(run.turn("optimise"))["block"] != 256
+
+
+def on_host(**counters: float) -> dict[str, Any]:
+    profile = Profile(target="host", engine="", bound="memory", counters=counters)
+    return {**passed("memory"), "profile": profile}
+
+
+def test_without_times_no_turn_goes_to_what_only_time_shows(run: Run) -> None:
+    run.turn("write", **on_host(global_bytes=900.0))
+    assert run.turn("optimise").refusal == "no further schedule"
+
+
+def test_on_host_spills_make_blocks_smaller_while_it_helps(run: Run) -> None:
+    first = run.turn("write", **on_host(spill_bytes=64.0))
+    second = run.turn("optimise", **on_host(spill_bytes=32.0))
+    third = run.turn("optimise", **on_host(spill_bytes=32.0))
+    assert schedule(third)["block"] < schedule(second)["block"] < schedule(first)["block"]
+    assert run.turn("optimise").refusal == "no further schedule"
 
 
 def test_outside_the_families_the_op_is_named(

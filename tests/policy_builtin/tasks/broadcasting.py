@@ -20,7 +20,7 @@ class Model(nn.Module):
         return {
             "arith": (a + b, a - b, a * b, a / (b.abs() + 1), torch.add(a, b, alpha=2)),
             "broadcast": [a + row, a * one, self.weight * a + self.shift, row - one],
-            "extremes": (torch.maximum(a, b), torch.minimum(a, row), torch.fmax(a, b)),
+            "extremes": (torch.maximum(a, b), torch.min(a, row), torch.max(a, b), torch.fmax(a, b)),
             "ints": (k + 1, k * k, k // 3, k % 4, -k, k.float() / 2, k / 2, a * k, k > 5, k.abs()),
             "bools": (mask & (a > 0), mask | (a > 0), mask ^ (a > 0), ~mask, mask.logical_not()),
             "mixed": (a * mask, torch.where(mask, a, row), a.double() + 1, a.half() * 2, a.int()),
