@@ -298,6 +298,7 @@ def _confine(
         seccomp.install_filter(
             allow_exec=spec.allow_exec,
             allow_network=not spec.no_network,
+            allow_local_sockets=bool(spec.devices),
             # Landlock leaves the modes, owners and times of the user's files open.
             allow_metadata=spec.allow_exec or spec.kind is not Kind.LANDLOCK,
             # A worker has no need to fork; where no limit holds, it may not.

@@ -37,12 +37,14 @@ class ReferencePool:
         """For plan and scalings, which may be asked while it is lent. Raises TaskError."""
         with self._lock:
             known = self._tasks.get(task.hash)
-            lost = known is not None and _lost(known.home)
-            mine = known is None or lost
-            if known is None or lost:
+            stale = known if known is not None and _lost(known.home) else None
+            mine = known is None or stale is not None
+            if known is None or stale is not None:
                 known = self._tasks[task.hash] = _Known()
         if not mine:
             return known.home.result()
+        for session in _idle(stale):
+            session.close()
         try:
             opened = self._open(task, "run", None)
         except BaseException as error:
@@ -63,10 +65,8 @@ class ReferencePool:
         with self._lock:
             known = self._tasks.get(task.hash)
             idle = known.idle.get(scale) if known else None
-            while idle:
-                session = idle.pop()
-                if session.alive:
-                    return session
+            if idle and idle[-1].alive:
+                return idle.pop()
             found = known.scalings.get(scale) if known else None
         if found is None:
             found = home.overrides if scale == "run" else home.scaling(scale)
@@ -94,8 +94,7 @@ class ReferencePool:
         """Close the task's idle sessions; those that are lent close when they come back."""
         with self._lock:
             known = self._tasks.pop(task.hash, None)
-            sessions = [s for idle in known.idle.values() for s in idle] if known else []
-        for session in sessions:
+        for session in _idle(known):
             session.close()
 
     def close(self) -> None:
@@ -104,6 +103,10 @@ class ReferencePool:
         for one in known:
             for session in one.every:
                 session.close()
+
+
+def _idle(known: _Known | None) -> list[ReferenceSession]:
+    return [session for idle in known.idle.values() for session in idle] if known else []
 
 
 def _lost(home: "Future[ReferenceSession]") -> bool:

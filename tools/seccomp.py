@@ -6,6 +6,7 @@ those of x86_64 and aarch64; on other machines there is no filter and `SUPPORTED
 
 import ctypes
 import errno
+import socket
 import struct
 from collections.abc import Iterable, Mapping
 
@@ -102,9 +103,11 @@ def install_filter(
     allow_metadata: bool,
     allow_fork: bool,
     protected: Iterable[int],
+    allow_local_sockets: bool = False,
 ) -> None:
     """Filter this process and its children for good. Raises OSError where seccomp is refused.
 
+    `allow_local_sockets` leaves Unix sockets, which the CUDA driver opens when it starts.
     `protected` are pids that may get no signal; signals to process groups of others and to
     everybody (pid -1) are refused as well.
     """
@@ -114,6 +117,7 @@ def install_filter(
         allow_metadata=allow_metadata,
         allow_fork=allow_fork,
         protected=tuple(protected),
+        allow_local_sockets=allow_local_sockets,
     )
     buffer = ctypes.create_string_buffer(code)
     # struct sock_fprog: a 16-bit count, padding, a pointer.
@@ -137,6 +141,7 @@ def filter_code(
     allow_metadata: bool = True,
     allow_fork: bool = True,
     protected: tuple[int, ...] = (),
+    allow_local_sockets: bool = False,
 ) -> bytes:
     """The filter as classic BPF, also for `bwrap --seccomp`."""
     column, architecture = _ARCHITECTURES[machine()]
@@ -149,7 +154,7 @@ def filter_code(
         _refuse(errno.ENOSYS),
     ]
     denied = [numbers[column] for _, *numbers in _TABLE]
-    if not allow_network:
+    if not allow_network and not allow_local_sockets:
         denied.append(_SOCKET[column])
     if not allow_exec:
         denied += [numbers[column] for numbers in _EXEC]
@@ -163,6 +168,8 @@ def filter_code(
     parts += [_op(_JUMP_EQ, _CLONE3[column], 0, 1), _refuse(errno.ENOSYS)]
     parts += _on_clone(_CLONE[column], allow_fork)
     parts += _on_argument(_PRLIMIT[column], [(_JUMP_GE, 1)])
+    if not allow_network and allow_local_sockets:
+        parts += _on_argument(_SOCKET[column], [(_JUMP_GE, socket.AF_UNIX + 1)])
     victims = [(_JUMP_GE, _SIGN_BIT), *((_JUMP_EQ, pid) for pid in protected)]
     for numbers in _SIGNALLING:
         parts += _on_argument(numbers[column], victims)

@@ -1,4 +1,4 @@
-# fault: runtime_error:invalid_launch - more shared memory than any GPU has, and its error checked
+# fault: runtime_error:invalid_launch or runtime_error - more shared memory than any GPU has, and its error checked
 import torch
 import torch.nn as nn
 
