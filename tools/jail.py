@@ -290,7 +290,8 @@ def _confine(
         syscalls.prctl(syscalls.PR_SET_NO_NEW_PRIVS, 1)
     syscalls.prctl(syscalls.PR_SET_DUMPABLE, 0)
     syscalls.prctl(syscalls.PR_SET_PDEATHSIG, signal.SIGKILL)
-    os.environ.update(HOME=tmp, TMPDIR=tmp)
+    # The user has no entry in passwd: torch asks for its name.
+    os.environ.update(HOME=tmp, TMPDIR=tmp, USER="worker", LOGNAME="worker")
     tempfile.tempdir = None
     if spec.kind is Kind.LANDLOCK or (spec.kind is Kind.NAMESPACES and landlock.landlock_abi() > 0):
         _apply_landlock(spec, tmp)
