@@ -9,6 +9,7 @@ import contextlib
 import hashlib
 import importlib.util
 import linecache
+import os
 import sys
 import time
 import traceback
@@ -222,7 +223,12 @@ class CandidateWorker:
 
 
 def request_fields(request: Any) -> dict[str, Any]:
-    """The JSON form of a torch_shim.SourceRequest."""
+    """The JSON form of a torch_shim.SourceRequest.
+
+    Paths are told from the folder of all files on: candidates write them to a new one each time.
+    """
+    paths = list(request.with_files)
+    folder = os.path.commonpath([str(Path(path).parent) for path in paths]) if paths else ""
     return {
         "name": request.name,
         "cpp_sources": list(request.cpp_sources),
@@ -232,7 +238,10 @@ def request_fields(request: Any) -> dict[str, Any]:
         "extra_cuda_cflags": list(request.extra_cuda_cflags),
         "extra_ldflags": list(request.extra_ldflags),
         "extra_include_paths": list(request.extra_include_paths),
-        "files": [{"path": path, "text": text} for path, text in request.with_files.items()],
+        "files": [
+            {"path": os.path.relpath(path, folder), "text": text}
+            for path, text in request.with_files.items()
+        ],
         "implicit_headers": request.implicit_headers,
         "is_python_module": request.is_python_module,
     }
