@@ -1,5 +1,6 @@
 """A candidate: one complete Python text that defines `ModelNew`."""
 
+import ast
 import hashlib
 from dataclasses import dataclass
 
@@ -18,3 +19,24 @@ class Candidate:
     @property
     def hash(self) -> str:
         return content_hash(self.source)
+
+
+def parse_problem(source: str) -> str | None:
+    """Why the text is no candidate, in one line; None when it is one."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError) as error:
+        line = getattr(error, "lineno", None)
+        place = f" at line {line}" if line else ""
+        return f"the candidate is not valid Python{place}: {getattr(error, 'msg', error)}"
+    names = {n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)}
+    assigned = {
+        t.id
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Assign)
+        for t in n.targets
+        if isinstance(t, ast.Name)
+    }
+    if "ModelNew" not in names | assigned:
+        return "the candidate defines no class ModelNew"
+    return None

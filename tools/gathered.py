@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from musaagent.tools.judge import Judgement
+from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.results import Build, Finding, Status, Trial, Verdict
 
 _LEVELS = ("", "split", "thin", "light", "full")
@@ -83,3 +84,23 @@ def merge_builds(builds: list[Build]) -> Build:
         log_tail="\n".join(b.log_tail for b in failed or builds if b.log_tail),
         flags=tuple(dict.fromkeys(f for b in builds for f in b.flags)),
     )
+
+
+def join_real_compile(run: Run, results: list[RealCompile]) -> str | None:
+    """Add ptxas figures to the build; the message when nvcc refused the candidate's own lines."""
+    if run.build is None or not results:
+        return None
+    refused = [r for r in results if r.ok is False]
+    run.build = run.build.model_copy(
+        update={
+            "ok": not refused,
+            "resources": tuple(res for r in results for res in r.resources),
+            "real_compile": results[0].engine if not refused else refused[0].engine,
+            "diagnostics": tuple(d for r in refused for d in r.diagnostics),
+        }
+    )
+    if not refused:
+        return None
+    first = refused[0].diagnostics[0]
+    place = f"{first.source} line {first.line}: " if first.line else ""
+    return f"{place}{first.message} ({first.tool})"

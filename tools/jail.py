@@ -92,6 +92,8 @@ class JailSpec:
     """What the tree may use on top of what it was forked with."""
     address_space: bool = True
     """Also limit virtual memory; off for GPU drivers, which reserve huge ranges."""
+    untouched_mb: int = 0
+    """Virtual memory beyond `memory_mb`, for what is reserved and never written."""
     cpu_s: int | None = None
     file_size_mb: int = 1024
     max_processes: int = 64
@@ -326,7 +328,7 @@ def _set_limits(spec: JailSpec, user: JailUser, execs: bool) -> None:
     own = usage(os.getpid())
     start_mb = 0 if execs or own is None else own.virtual_kb >> 10
     # The watcher of the parent names an overrun; this is the wall behind it.
-    space_mb = start_mb + spec.memory_mb + spec.memory_mb // 4 + 256
+    space_mb = start_mb + spec.memory_mb + spec.memory_mb // 4 + 256 + spec.untouched_mb
     limits = {
         resource.RLIMIT_CORE: 0,
         resource.RLIMIT_NOFILE: _OPEN_FILES,

@@ -89,6 +89,11 @@ class ReferenceSession:
         answer, _ = self._ask({"op": "plan"}, PLAN_TIMEOUT_S)
         return Plan.model_validate(answer["plan"])
 
+    def own(self) -> dict[str, Any]:
+        """Trees and metas of the init inputs and inputs at the task's own sizes, no values."""
+        answer, _ = self._ask({"op": "own"}, RUN_TIMEOUT_S)
+        return {key: answer[key] for key in ("init", "init_metas", "inputs", "inputs_metas")}
+
     def construct(self, seed: int) -> Sent:
         """Init inputs and the state of a module that was built with `seed`."""
         answer, blobs = self._ask({"op": "construct", "seed": seed}, RUN_TIMEOUT_S)

@@ -93,11 +93,16 @@ class CandidateSession:
         }
 
     def request(
-        self, header: dict[str, Any], blobs: Sequence[Any] = (), *, doing: str
+        self,
+        header: dict[str, Any],
+        blobs: Sequence[Any] = (),
+        *,
+        doing: str,
+        timeout_s: float | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
         """Send, serve builds, return the answer. `doing` names the step in messages."""
         channel: Channel = self.child.channel
-        left = self.settings.timeout_s
+        left = self.settings.timeout_s if timeout_s is None else timeout_s
         try:
             channel.send(header, blobs)
             while True:

@@ -6,7 +6,6 @@ the reference computes, its process never sees an expected value, and every numb
 recomputed here.
 """
 
-import ast
 import random
 import secrets
 from collections.abc import Callable, Iterator
@@ -15,11 +14,12 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol
 
-from musaagent.tools.candidate import Candidate
-from musaagent.tools.gathered import Run, merge_builds
+from musaagent.tools.candidate import Candidate, parse_problem
+from musaagent.tools.gathered import Run, join_real_compile, merge_builds
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.judge import Judgement, decisive, explain, judge_run
 from musaagent.tools.nvcc import RealCompile
+from musaagent.tools.own_sizes import refused_launch
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build, MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
@@ -36,6 +36,11 @@ class Workbench(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def runs_dry(self) -> bool:
+        """Whether its sessions can check launches without running kernels."""
+        ...
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CandidateSession: ...
 
@@ -127,27 +132,6 @@ def build_only(bench: Workbench, candidate: Candidate, options: VerifyOptions) -
     return run.build or Build(ok=True, log_tail="no load_inline call on import")
 
 
-def parse_problem(source: str) -> str | None:
-    """Why the text is no candidate, in one line; None when it is one."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
-        line = getattr(error, "lineno", None)
-        place = f" at line {line}" if line else ""
-        return f"the candidate is not valid Python{place}: {getattr(error, 'msg', error)}"
-    names = {n.name for n in ast.walk(tree) if isinstance(n, ast.ClassDef)}
-    assigned = {
-        t.id
-        for n in ast.walk(tree)
-        if isinstance(n, ast.Assign)
-        for t in n.targets
-        if isinstance(t, ast.Name)
-    }
-    if "ModelNew" not in names | assigned:
-        return "the candidate defines no class ModelNew"
-    return None
-
-
 def _judge_session(
     bench: Workbench,
     task: Task,
@@ -171,10 +155,17 @@ def _judge_session(
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
     _run_trials(run, session, reference, options, draw)
     with run.phase("real_compile"):
-        refused = _join_real_compile(run, [c.result() for c in compiles])
+        refused = join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
         return run.verdict(Status.COMPILE_ERROR, refused)
     verdict = _decide(run)
+    if verdict is None and reference.overrides and bench.runs_dry:
+        with run.phase("own_sizes"):
+            over = refused_launch(session, reference)
+        if over is not None:
+            run.findings, run.passed_plain = [over], True
+            message = f"at the task's own sizes: {explain(over)}"
+            return run.verdict(Status.RUNTIME_ERROR, message)
     if options.check:
         with run.phase("check"):
             if verdict is None:
@@ -313,26 +304,6 @@ def run_once(
     with run.phase("compare"):
         ran = session.evidence.launch_count - launched
         return judge_run(answer, blobs, expected, rule, kernels_ran=ran)
-
-
-def _join_real_compile(run: Run, results: list[RealCompile]) -> str | None:
-    """Add ptxas figures to the build; the message when nvcc refused the candidate's own lines."""
-    if run.build is None or not results:
-        return None
-    refused = [r for r in results if r.ok is False]
-    run.build = run.build.model_copy(
-        update={
-            "ok": not refused,
-            "resources": tuple(res for r in results for res in r.resources),
-            "real_compile": results[0].engine if not refused else refused[0].engine,
-            "diagnostics": tuple(d for r in refused for d in r.diagnostics),
-        }
-    )
-    if not refused:
-        return None
-    first = refused[0].diagnostics[0]
-    place = f"{first.source} line {first.line}: " if first.line else ""
-    return f"{place}{first.message} ({first.tool})"
 
 
 def _decide(run: Run) -> Verdict | None:

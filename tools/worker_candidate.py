@@ -84,6 +84,8 @@ class CandidateWorker:
                 return self.construct(header, blobs)
             case "run":
                 return self.run(header, blobs)
+            case "launches":
+                return self.launches(header)
         raise ValueError(f"unknown request {header['op']!r}")
 
     def setup(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
@@ -201,6 +203,30 @@ class CandidateWorker:
             "seconds": seconds,
         }
         return answer, list(out)
+
+    def launches(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+        """Forward at sizes that nobody could compute: launches are checked, no kernel runs.
+
+        Tensors are zeros that the system has not handed out yet, and stay so.
+        """
+        import torch
+
+        from musaagent.tools.host import bridge
+        from musaagent.tools.host.unfilled import unfilled, zeros
+        from musaagent.tools.reference import call_arguments
+
+        assert self.module is not None
+        self.model, self.inputs = None, []
+        bridge.set_dry(True)
+        with torch.no_grad(), unfilled():
+            init = trees.unflatten(header["init"], zeros(header["init_metas"]))
+            positional, named = call_arguments(init)
+            model = self.module.ModelNew(*positional, **named)
+            values = trees.unflatten(header["inputs"], zeros(header["inputs_metas"]))
+            positional, named = call_arguments(values)
+            self.report()
+            model(*positional, **named)
+        return {"ok": True, "report": self.report()}, []
 
     def _place_inputs(self, fresh: list[Any]) -> None:
         """New values go into the last call's buffers, so that a cache keyed by address shows."""

@@ -41,6 +41,8 @@ class ReferenceWorker:
                 return {"ok": True, "overrides": self.overrides(header["scale"])}, []
             case "plan":
                 return self.plan()
+            case "own":
+                return self.own()
             case "construct":
                 return self.construct(header["seed"])
             case "inputs":
@@ -92,6 +94,28 @@ class ReferenceWorker:
 
         plan = plan_task(self.source, name=self.name)
         return {"ok": True, "plan": plan.model_dump(mode="json")}, []
+
+    def own(self) -> _Answer:
+        """Init inputs and inputs at the task's own sizes, without their values."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        from musaagent.tools.reference import ReferenceModel
+
+        answer: dict[str, Any] = {"ok": True}
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            model = ReferenceModel(self.source, None, name=self.name)
+            for key, values in (("init", model.init_inputs(0)), ("inputs", model.inputs(0))):
+                tree, tensors = trees.flatten(values, key)
+                answer[key] = tree
+                answer[f"{key}_metas"] = [
+                    {
+                        "dtype": str(t.dtype).removeprefix("torch."),
+                        "shape": list(t.shape),
+                        "stride": list(t.stride()),
+                    }
+                    for t in tensors
+                ]
+        return answer, []
 
     def construct(self, seed: int) -> _Answer:
         init = self.model.init_inputs(seed)

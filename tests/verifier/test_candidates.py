@@ -29,7 +29,7 @@ def verify(target: HostTarget, path: Path) -> Verdict:
     task = load_task(path)
     try:
         return target.verify(
-            task, Candidate(path.read_text()), VerifyOptions(seed=SEED, check=True)
+            task, Candidate(path.read_text()), VerifyOptions(seed=SEED, check=True, timeout_s=20)
         )
     finally:
         target.forget(task)

@@ -138,3 +138,63 @@ def test_other_weights_under_another_name_are_no_port(verify) -> None:  # type: 
     assert verdict.kind is MismatchKind.NUMERIC
     assert "scale is no name of the reference's" in verdict.message
     assert verify(SMALL, candidate(name="scale")).status is Status.PASSED
+
+
+SCALE = """
+import torch
+import torch.nn as nn
+
+rows = 4096
+columns = 4096
+
+
+class Model(nn.Module):
+    def forward(self, x):
+        return x * 3
+
+
+def get_inputs():
+    return [torch.rand(rows, columns)]
+
+
+def get_init_inputs():
+    return []
+"""
+
+SCALE_CANDIDATE = '''
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+__global__ void triple(const float* x, float* y, int columns) {
+  for (int i = threadIdx.x; i < columns; i += blockDim.x)
+    y[(size_t)blockIdx.x * columns + i] = 3 * x[(size_t)blockIdx.x * columns + i];
+}
+torch::Tensor run(torch::Tensor x) {
+  auto y = torch::zeros_like(x);
+  const int columns = x.size(1);
+  triple<<<x.size(0), THREADS>>>(x.data_ptr<float>(), y.data_ptr<float>(), columns);
+  return y;
+}
+"""
+ext = load_inline(name="triple", cpp_sources="torch::Tensor run(torch::Tensor x);",
+                  cuda_sources=source, functions=["run"])
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return ext.run(x.cuda())
+'''
+
+
+def test_launches_are_checked_at_the_task_s_own_sizes(verify) -> None:  # type: ignore[no-untyped-def]
+    verdict = verify(SCALE, SCALE_CANDIDATE.replace("THREADS", "columns"))
+    assert verdict.status is Status.RUNTIME_ERROR, verdict.shapes
+    assert "at the task's own sizes: invalid_launch in triple" in verdict.message
+    assert "4096 threads, the limit is 1024" in verdict.message
+    right = verify(SCALE, SCALE_CANDIDATE.replace("THREADS", "256"), check=True)
+    assert right.status is Status.PASSED, right.message
+    assert right.checked
+    assert right.flags == ()

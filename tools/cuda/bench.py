@@ -28,6 +28,8 @@ class GpuBench:
         self.gpu = gpu
         self._sessions: list[CudaSession] = []
 
+    runs_dry = False
+
     @property
     def name(self) -> str:
         return self.target.name

@@ -73,11 +73,16 @@ class CudaSession(CandidateSession):
         return {"watch_kernels": watched and not self.evidence.unseen}
 
     def request(
-        self, header: dict[str, Any], blobs: Sequence[Any] = (), *, doing: str
+        self,
+        header: dict[str, Any],
+        blobs: Sequence[Any] = (),
+        *,
+        doing: str,
+        timeout_s: float | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
         on_gpu = self.gpu is not None and header["op"] in _ON_GPU
         with self.gpu.turn() if on_gpu and self.gpu else contextlib.nullcontext():
-            answer, out = super().request(header, blobs, doing=doing)
+            answer, out = super().request(header, blobs, doing=doing, timeout_s=timeout_s)
         if header["op"] == "run":
             self._note_kernels(answer)
         return answer, out

@@ -109,6 +109,7 @@ class Runtime:
             ("musahost_last_error", ctypes.c_int, [ctypes.c_int]),
             ("musahost_take_report", text, []),
             ("musahost_configure", None, [ctypes.c_int, ctypes.c_uint] + [ctypes.c_int] * 3),
+            ("musahost_set_dry", None, [ctypes.c_int]),
         ):
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
@@ -479,6 +480,12 @@ def configure(
     loaded = runtime()
     loaded.registry.enabled = checked
     loaded.library.musahost_configure(order, seed, threads, int(checked), warp_size)
+
+
+def set_dry(dry: bool) -> None:
+    """From here on launches are checked and no kernel runs; memory stays as the system gives it."""
+    runtime().library.musahost_set_dry(int(dry))
+    bridge_memory.poisoning = not dry
 
 
 def load_library(

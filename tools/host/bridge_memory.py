@@ -15,6 +15,9 @@ POISON = 0xFF
 data_pointer: Callable[[torch.Tensor], int] = torch._C.TensorBase.data_ptr
 _empty_strided = torch.empty_strided
 
+poisoning = True
+"""Off where nothing is to be touched: tensors of any size cost no memory then."""
+
 
 def describe(name: str, tensor: torch.Tensor) -> str:
     """`x float32[64, 128]`: how reports name a tensor."""
@@ -25,7 +28,7 @@ def describe(name: str, tensor: torch.Tensor) -> str:
 def poison(tensor: torch.Tensor) -> None:
     """Fills the whole storage with POISON."""
     storage = tensor.untyped_storage()
-    if storage.nbytes():
+    if poisoning and storage.nbytes():
         ctypes.memset(storage.data_ptr(), POISON, storage.nbytes())
 
 

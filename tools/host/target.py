@@ -29,6 +29,8 @@ from musaagent.tools.zygote import Zygote
 
 BUILD_TIMEOUT_S = 180.0
 REFERENCE_MEMORY_MB = 8192
+UNTOUCHED_MB = 256 << 10
+"""Tensors of the task's own sizes are reserved, and never written."""
 _PRELOAD = (
     "torch",
     "torch.utils.cpp_extension",
@@ -54,6 +56,7 @@ class HostTarget:
     """Fulfils `musaagent.tools.target.Target`; use as a context manager or call close()."""
 
     name: TargetName = "host"
+    runs_dry = True
 
     def __init__(self, cache_dir: Path | None = None) -> None:
         self._builder = HostBuilder(cache_dir)
@@ -194,6 +197,7 @@ class HostTarget:
         )
         spec = JailSpec(
             memory_mb=options.memory_mb,
+            untouched_mb=UNTOUCHED_MB,
             cpu_s=int(options.timeout_s * 4) + 60,
             read_only=(str(self._builder.cache_dir),),
         )

@@ -170,6 +170,7 @@ __thread MusahostThread musahost_current = {
 
 int musahost_launch(const MusahostLaunch* request) {
   if (const Refusal refusal = check(*request); refusal.error) return refuse(*request, refusal);
+  if (options.dry) return kSuccess;
   Launch launch;
   launch.request = request;
   prepare(launch);

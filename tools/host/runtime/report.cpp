@@ -193,6 +193,8 @@ const char* musahost_take_report() {
   return r.json.c_str();
 }
 
+void musahost_set_dry(int dry) { options.dry = dry != 0; }
+
 void musahost_configure(int order, unsigned seed, int threads, int checked, int warp_size) {
   options.order = order == 1 ? Order::kReverse : order == 2 ? Order::kRandom : Order::kForward;
   options.seed = seed;

@@ -20,6 +20,7 @@ struct Options {
   unsigned seed = 1;
   int threads = 0;  // 0: one for each core
   bool checked = false;
+  bool dry = false;  // launches are checked, and no kernel runs
   int warp_size = 32;
   int warp_shift = 5;  // its logarithm
 };

@@ -75,6 +75,8 @@ MUSAHOST_API void musahost_unregister(const void* address);
 // ---- control, called from Python through ctypes
 // order: 0 forward, 1 reverse, 2 seeded random. threads: 0 = one per core. warp_size: 32 or 128.
 MUSAHOST_API void musahost_configure(int order, unsigned seed, int threads, int checked, int warp_size);
+// Until 0 is given: launches are checked against the device's limits, and no kernel runs.
+MUSAHOST_API void musahost_set_dry(int dry);
 // Findings and launches since the last call as one JSON text:
 // {"findings":[{"kind","kernel","message","block":[x,y,z]|null,"thread":[x,y,z]|null,"source","line",
 //   "module","offset"}], "launches":[{"kernel","grid","block","shared_bytes","count","global_read_bytes",
