@@ -16,10 +16,11 @@ from musaagent.traces.store import read_trajectory
 
 FORKS = Path(__file__).with_name("forks.py")
 KERNELS = ("x *", "x + 2", "x / 0", "x + x", "x * 2")
-RUNS, KILLS = 10, 5
+# Each run takes ten seconds; MUSAAGENT_KILL_RUNS=10 makes the fifty kills of a release.
+RUNS, KILLS = int(os.environ.get("MUSAAGENT_KILL_RUNS", "4")), 5
 
 
-def test_killed_at_fifty_moments(server: Any, toy: Any, tmp_path: Path) -> None:
+def test_killed_at_any_moment(server: Any, toy: Any, tmp_path: Path) -> None:
     texts = [f"<think>{'w' * 300}</think>{toy.candidate(k)}" for k in KERNELS]
     replies = [{"kind": "answer", "text": t, "chunk": 16, "delay": 0.004} for t in texts]
     server.play(*replies, by_turn=True, tokenize=4)
