@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -48,6 +49,12 @@ def folder(tmp_path: Path, toy: Any) -> Path:
     return tmp_path
 
 
+def cpu_seconds_of_children() -> float:
+    """Other tests that run beside this one do not count."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
 def test_help_is_fast_and_light() -> None:
     program = (
         "import sys, time; start = time.perf_counter()\n"
@@ -59,10 +66,10 @@ def test_help_is_fast_and_light() -> None:
     assert said.stdout.strip() == "light"
     times = []
     for _ in range(3):
-        start = time.perf_counter()
+        start = cpu_seconds_of_children()
         assert musaagent("--help").returncode == 0
-        times.append(time.perf_counter() - start)
-    print(f"musaagent --help: {min(times):.3f} s")
+        times.append(cpu_seconds_of_children() - start)
+    print(f"musaagent --help: {min(times):.3f} s of CPU")
     assert min(times) < 0.5
 
 
