@@ -24,6 +24,14 @@ def target() -> Iterator[HostTarget]:
         yield made
 
 
+@pytest.fixture(scope="module")
+def quick_target() -> Iterator[HostTarget]:
+    """Faults are named without nvcc, which would take most of the time."""
+    with HostTarget(compile_for_gpu=False) as made:
+        made.warm_up()
+        yield made
+
+
 def verify(target: HostTarget, path: Path, check: bool) -> Verdict:
     print("seed", SEED)
     task = load_task(path)
@@ -58,11 +66,11 @@ def outcomes(verdict: Verdict) -> set[str]:
 
 
 @pytest.mark.parametrize("path", FAULTY, ids=lambda path: path.stem)
-def test_planted_faults_are_named(target: HostTarget, path: Path) -> None:
+def test_planted_faults_are_named(quick_target: HostTarget, path: Path) -> None:
     first, _, _ = path.read_text().partition("\n")
     wanted, _, _ = first.removeprefix("# fault: ").partition(" - ")
     # A checked build takes as long again: only where a checked run may name the fault.
-    verdict = verify(target, path, check="check:" in wanted)
+    verdict = verify(quick_target, path, check="check:" in wanted)
     named = outcomes(verdict)
     assert any(
         said == word or (word.startswith("flag:") and said.startswith(word))

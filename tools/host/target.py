@@ -58,7 +58,9 @@ class HostTarget:
     name: TargetName = "host"
     runs_dry = True
 
-    def __init__(self, cache_dir: Path | None = None) -> None:
+    def __init__(self, cache_dir: Path | None = None, *, compile_for_gpu: bool = True) -> None:
+        """`compile_for_gpu`: also compile with nvcc, where it is found, beside each verdict."""
+        self._compile_for_gpu = compile_for_gpu
         self._builder = HostBuilder(cache_dir)
         self._zygote = Zygote(_PRELOAD, env=_NO_CARD)
         self._pool = ThreadPoolExecutor(4, thread_name_prefix="host")
@@ -205,6 +207,8 @@ class HostTarget:
         return CandidateSession(child, settings, build, locate)
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
+        if not self._compile_for_gpu:
+            return RealCompile(ok=None, engine="not asked for")
         return real_compile(sources, cache=self._builder.cache)
 
     def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
