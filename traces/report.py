@@ -212,7 +212,7 @@ def _not_proven(verdict: Verdict | None, plan: Plan | None, started: RunStarted)
     if plan is not None and plan.scaling:
         lines.append(
             f"- The op's own shapes ({_list(plan.input_shapes)}) were not run; what only shows at "
-            "that size (index overflow, grid limits) was not seen."
+            "that size (an index that overflows, say) was not seen."
         )
     if not verdict.checked:
         lines.append("- That no load or store is out of bounds or races: no checked run ended.")
