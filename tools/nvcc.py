@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, key_of
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, keep_only, key_of
 from musaagent.tools.host.diagnostics import parse
 from musaagent.tools.host.job import Runner, default_runner
 from musaagent.tools.host.parts import SharedParts
@@ -98,8 +98,7 @@ def real_compile(
             result = _compile(command, engine, sources, parts, runner, folder, headers, nvcc)
             if result is None:
                 return _none(f"{engine}: still compiling after {_TIMEOUT_S:g} s")
-            for path in folder.iterdir():
-                path.unlink()
+            keep_only(folder, ())
             (folder / _RECORD).write_text(result.model_dump_json(), encoding="utf-8")
             entry = cache.publish(folder, _KIND, key)
     result = RealCompile.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))

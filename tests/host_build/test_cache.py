@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
 
 
 def put(cache: BuildCache, key: str, size: int = 10, age_s: float = 0.0) -> Path:
@@ -83,7 +83,7 @@ def test_one_thread_at_a_time_holds_a_key(tmp_path: Path) -> None:
 PROCESS = """
 import sys, time
 from pathlib import Path
-from musaagent.tools.host.cache import BuildCache
+from musaagent.tools.host.cache import BuildCache, keep_only
 cache = BuildCache(Path(sys.argv[1]))
 with cache.lock("k"):
     if cache.find("kind", "k") is None:
@@ -118,3 +118,34 @@ def test_where_the_cache_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
     monkeypatch.delenv("MUSAAGENT_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
     assert default_cache_dir() == Path("/elsewhere/musaagent")
+
+
+def test_only_plain_files_are_kept(tmp_path: Path) -> None:
+    """What a compile leaves behind is a candidate's: a link to elsewhere is no build."""
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret").write_text("stays")
+    folder = tmp_path / "build"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "deep" / "file").write_text("goes")
+    (folder / "kept.so").write_text("stays")
+    (folder / "other.o").write_text("goes")
+    (folder / "linked").symlink_to(outside)
+    (folder / "linked.so").symlink_to(outside / "secret")
+    keep_only(folder, ("kept.so", "linked.so"))
+    assert [path.name for path in folder.iterdir()] == ["kept.so"]
+    assert (outside / "secret").read_text() == "stays"
+
+
+def test_a_part_is_made_once(tmp_path: Path) -> None:
+    cache = BuildCache(tmp_path)
+    made: list[Path] = []
+
+    def fill(folder: Path) -> None:
+        made.append(folder)
+        (folder / "part").write_text("whole")
+
+    first = cache.once("parts", "0" * 32, fill)
+    assert cache.once("parts", "0" * 32, fill) == first
+    assert len(made) == 1
+    assert (first / "part").read_text() == "whole"

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 
 from musaagent.tools.host import bridge
-from musaagent.tools.host.bridge import Runtime
 from musaagent.tools.host.bridge_ops import OWN, aten
+from musaagent.tools.host.bridge_runtime import Runtime
 from musaagent.tools.host.bridge_values import ON_CPU, DeviceRequest, Value
 
 _CPU, _CUDA = torch.device("cpu"), torch.device("cuda", 0)

@@ -1,23 +1,21 @@
 """Builds a candidate's sources for a real GPU, or finds the build in the cache."""
 
 import shutil
-import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from musaagent.errors import InfraError
 from musaagent.tools.cuda import commands
 from musaagent.tools.cuda.commands import Places
 from musaagent.tools.cuda.job import CudaJob, Tools
 from musaagent.tools.cuda.split import CUBIN_NAME, PRELUDE, PRELUDE_TEXT, host_flags
 from musaagent.tools.cuda.toolchain import CudaToolkit, find_toolkit, torch_headers
 from musaagent.tools.cuda.units import CudaLevel
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
 from musaagent.tools.host.job import Runner, default_runner
-from musaagent.tools.host.parts import SharedParts
+from musaagent.tools.host.parts import SharedParts, run_trusted
 from musaagent.tools.host.sources import SourceSet, is_musa, pieces
 from musaagent.tools.host.toolchain import find_cxx
 from musaagent.tools.results import Build, Diagnostic
@@ -79,7 +77,7 @@ class CudaBuilder:
                 build, keep = CudaJob(self.tools, sources, runner, folder).run(timeout_s, levels)
                 if not keep:
                     return build
-                _keep_only(folder, _KEPT if build.ok else ())
+                keep_only(folder, _KEPT if build.ok else ())
                 (folder / _RECORD).write_text(build.model_dump_json(), encoding="utf-8")
                 return _located(build, self.cache.publish(folder, _KIND, key))
 
@@ -101,7 +99,7 @@ class CudaBuilder:
     def _own_headers(self, name: str) -> Path:
         """A frozen copy: what is being edited cannot mix into a build."""
         files = sorted(p for p in (HERE / name).rglob("*") if p.is_file())
-        return self._once(
+        return self.cache.once(
             name,
             hash_files(files, HERE),
             lambda folder: shutil.copytree(HERE / name, folder, dirs_exist_ok=True),
@@ -114,21 +112,9 @@ class CudaBuilder:
 
         def fill(folder: Path) -> None:
             (folder / PRELUDE).write_text(PRELUDE_TEXT, encoding="utf-8")
-            _run(line, folder)
+            run_trusted(line, folder)
 
-        return self._once("precompiled", key_of(line, PRELUDE_TEXT, compiler.identity), fill)
-
-    def _once(self, kind: str, key: str, fill: Callable[[Path], object]) -> Path:
-        found = self.cache.find(kind, key)
-        if found is not None:
-            return found
-        with self.cache.lock(key):
-            found = self.cache.find(kind, key)
-            if found is None:
-                with self.cache.fresh() as folder:
-                    fill(folder)
-                    found = self.cache.publish(folder, kind, key)
-        return found
+        return self.cache.once("precompiled", key_of(line, PRELUDE_TEXT, compiler.identity), fill)
 
     def _runtime(self, headers: Path) -> Path:
         compiler = find_cxx()
@@ -136,7 +122,7 @@ class CudaBuilder:
         own = HERE / "runtime" / "device.cpp"
         key = key_of(hash_files(thin, HOST), hash_files([own], HERE), headers.parent.name)
         line = commands.runtime_command(compiler, headers, [thin[0], own])
-        return self._once("runtime", key, lambda folder: _run(line, folder))
+        return self.cache.once("runtime", key, lambda folder: run_trusted(line, folder))
 
     @cached_property
     def _own_code(self) -> str:
@@ -178,26 +164,3 @@ def _located(build: Build, entry: Path) -> Build:
     if not build.ok:
         return build
     return build.model_copy(update={"libraries": (str(entry / commands.MODULE_NAME),)})
-
-
-def _keep_only(folder: Path, names: Sequence[str]) -> None:
-    for path in list(folder.iterdir()):
-        if path.name in names:
-            continue
-        if path.is_dir():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()
-
-
-def _run(line: Sequence[str], folder: Path) -> None:
-    """A trusted compile of our own sources."""
-    try:
-        done = subprocess.run(
-            line, cwd=folder, capture_output=True, text=True, timeout=_PART_TIMEOUT_S
-        )
-    except subprocess.TimeoutExpired:
-        raise InfraError(f"{line[0]} was still running after {_PART_TIMEOUT_S:g} s") from None
-    if done.returncode != 0:
-        first = next((x for x in done.stderr.splitlines() if "error" in x), done.stderr[-500:])
-        raise InfraError(f"a part of the cuda target does not compile with {line[0]}: {first}")

@@ -1,12 +1,11 @@
 """Builds a candidate's sources for the host target, or finds the build in the cache."""
 
-import shutil
 import time
 from functools import cached_property
 from pathlib import Path
 
 from musaagent.tools.host import commands
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
 from musaagent.tools.host.commands import Mode
 from musaagent.tools.host.job import Job, Runner, default_runner
 from musaagent.tools.host.parts import HERE, Progress, SharedParts
@@ -62,7 +61,7 @@ class HostBuilder:
                 build, keep = job.run(timeout_s)
                 if not keep:
                     return build
-                _keep_only(folder, commands.MODULE_NAME if build.ok else "")
+                keep_only(folder, (commands.MODULE_NAME,) if build.ok else ())
                 text = build.model_dump_json()
                 (folder / _RECORD).write_text(text, encoding="utf-8")
                 return _located(build, self.cache.publish(folder, _KIND, key))
@@ -95,13 +94,3 @@ class HostBuilder:
 def _located(build: Build, entry: Path) -> Build:
     libraries = (str(entry / commands.MODULE_NAME),) if build.ok else ()
     return build.model_copy(update={"libraries": libraries})
-
-
-def _keep_only(folder: Path, name: str) -> None:
-    for path in folder.iterdir():
-        if path.name == name and path.is_file() and not path.is_symlink():
-            continue
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path, ignore_errors=True)
-        else:
-            path.unlink()

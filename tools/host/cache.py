@@ -8,12 +8,15 @@ import contextlib
 import fcntl
 import hashlib
 import json
+import logging
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
+
+log = logging.getLogger(__name__)
 
 _STAMP = "used"
 DEFAULT_LIMIT_BYTES = 4 << 30
@@ -43,6 +46,17 @@ def hash_files(files: Iterable[Path], root: Path) -> str:
         digest.update(str(path.relative_to(root)).encode() + b"\0")
         digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:32]
+
+
+def keep_only(folder: Path, names: Collection[str]) -> None:
+    """Remove all but the plain files of these names: a link would lead out of the cache."""
+    for path in list(folder.iterdir()):
+        if path.name in names and path.is_file() and not path.is_symlink():
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
 
 
 class BuildCache:
@@ -104,6 +118,21 @@ class BuildCache:
         if found is None:
             raise OSError(f"could not write the cache entry {entry}")
         return found
+
+    def once(self, kind: str, key: str, fill: Callable[[Path], object]) -> Path:
+        """The entry; where there is none, `fill` makes it in a fresh folder, one process alone."""
+        entry = self.find(kind, key)
+        if entry is not None:
+            return entry
+        with self.lock(key):
+            entry = self.find(kind, key)
+            if entry is None:
+                start = time.monotonic()
+                with self.fresh() as folder:
+                    fill(folder)
+                    entry = self.publish(folder, kind, key)
+                log.info("built the part %s in %.1f s", kind, time.monotonic() - start)
+        return entry
 
     def evict(self, keep_s: float = _KEEP_S) -> int:
         """Remove least recently used entries until the rest fits; answers how many went."""

@@ -4,7 +4,6 @@ import logging
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
@@ -46,7 +45,7 @@ class SharedParts:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, target)
 
-        return self._once("headers", key, copy)
+        return self.cache.once("headers", key, copy)
 
     @cached_property
     def runtime(self) -> Path:
@@ -55,7 +54,7 @@ class SharedParts:
         key = key_of(hash_files(files, HERE), self.headers.name, self.compiler.identity)
         units = [path for path in files if path.suffix == ".cpp"]
         lines = commands.runtime_commands(self.compiler, self.headers, units)
-        return self._once("runtime", key, lambda folder: _compile(lines, folder))
+        return self.cache.once("runtime", key, lambda folder: _compile(lines, folder))
 
     def precompiled(self, mode: Mode, progress: Progress | None = None) -> Path:
         """The folder of the precompiled header; `progress` hears of it when it must be built."""
@@ -70,37 +69,20 @@ class SharedParts:
             (folder / commands.PRECOMPILED).write_text(text, encoding="utf-8")
             _compile([line], folder)
 
-        return self._once("precompiled", key, compile_header)
-
-    def _once(self, kind: str, key: str, fill: Callable[[Path], None]) -> Path:
-        entry = self.cache.find(kind, key)
-        if entry is not None:
-            return entry
-        with self.cache.lock(key):
-            entry = self.cache.find(kind, key)
-            if entry is None:
-                start = time.monotonic()
-                with self.cache.fresh() as folder:
-                    fill(folder)
-                    entry = self.cache.publish(folder, kind, key)
-                log.info("built the %s part of the host target in %.1f s", kind, _since(start))
-        return entry
-
-
-def _since(start: float) -> float:
-    return time.monotonic() - start
+        return self.cache.once("precompiled", key, compile_header)
 
 
 def _compile(lines: Sequence[Sequence[str]], folder: Path) -> None:
     """Run commands in `folder`, all but the last side by side; object files do not stay."""
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(lambda line: _run(line, folder), lines[:-1]))
-    _run(lines[-1], folder)
+        list(pool.map(lambda line: run_trusted(line, folder), lines[:-1]))
+    run_trusted(lines[-1], folder)
     for path in folder.glob("*.o"):
         path.unlink()
 
 
-def _run(line: Sequence[str], folder: Path) -> None:
+def run_trusted(line: Sequence[str], folder: Path) -> None:
+    """Compile sources of our own, outside any jail. Raises InfraError where they do not."""
     try:
         result = subprocess.run(
             line, cwd=folder, capture_output=True, text=True, timeout=_TIMEOUT_S
@@ -109,4 +91,4 @@ def _run(line: Sequence[str], folder: Path) -> None:
         raise InfraError(f"{line[0]} was still running after {_TIMEOUT_S:g} s") from None
     if result.returncode != 0:
         first = next((x for x in result.stderr.splitlines() if "error" in x), result.stderr[-500:])
-        raise InfraError(f"a part of the host target does not compile with {line[0]}: {first}")
+        raise InfraError(f"a part of musaagent does not compile with {line[0]}: {first}")
