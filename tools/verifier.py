@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from musaagent.tools.candidate import Candidate, parse_problem
@@ -57,6 +57,16 @@ class Workbench(Protocol):
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]": ...
 
 
+@dataclass(frozen=True)
+class _Case:
+    """What is judged, where and how."""
+
+    bench: Workbench
+    task: Task
+    candidate: Candidate
+    options: VerifyOptions
+
+
 def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
     """Judge one candidate. Raises TaskError or InfraError only where the fault is not its own.
 
@@ -68,33 +78,27 @@ def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOp
     problem = parse_problem(candidate.source)
     if problem is not None:
         return run.verdict(Status.EXTRACTION_ERROR, problem)
-    verdict = _judge(bench, task, candidate, options, run, "run")
+    case = _Case(bench, task, candidate, options)
+    verdict = _judge(case, run, "run")
     doubtful = verdict.status in (Status.MISMATCH, Status.RUNTIME_ERROR)
     if not (doubtful and run.resized) or run.passed_plain:
         return verdict
     again = Run(target=bench.name, seed=seed)
     few = replace(options, trials=min(options.trials, 2))
-    larger = _judge(bench, task, candidate, few, again, "large")
+    larger = _judge(replace(case, options=few), again, "large")
     if again.resized or larger.status is not Status.PASSED:
         return verdict
     flag = f"specialised: at the smaller sizes {', '.join(run.shapes)} it fails: {verdict.message}"
     return larger.model_copy(update={"flags": (*larger.flags, flag)})
 
 
-def _judge(
-    bench: Workbench,
-    task: Task,
-    candidate: Candidate,
-    options: VerifyOptions,
-    run: Run,
-    scale: str,
-) -> Verdict:
+def _judge(case: _Case, run: Run, scale: str) -> Verdict:
     """The whole verdict at one scale."""
-    opening = bench.submit(bench.reference, task, scale)
+    opening = case.bench.submit(case.bench.reference, case.task, scale)
     try:
-        session = bench.open_candidate(options, checked=False)
+        session = case.bench.open_candidate(case.options, checked=False)
         try:
-            return _judge_session(bench, task, candidate, options, run, session, opening)
+            return _judge_session(case, run, session, opening)
         finally:
             session.close()
     except CandidateFailure as failure:
@@ -102,15 +106,15 @@ def _judge(
         run.shapes, run.resized = opened.shapes, opened.resized
         status, message = failure.status, failure.message
         died = status is Status.RUNTIME_ERROR and run.build is not None and run.build.ok
-        if died and options.check and not run.findings:
+        if died and case.options.check and not run.findings:
             with run.phase("check"):
-                _watch(bench, task, candidate, options, run, random.Random(run.seed))
+                _watch(case, run, random.Random(run.seed))
         if run.findings and died:
             message = f"{explain(run.findings[0])}; then {message}"
         return run.verdict(status, message, failure.details)
     finally:
         if opening.exception() is None:
-            bench.release(opening.result())
+            case.bench.release(opening.result())
 
 
 def build_only(bench: Workbench, candidate: Candidate, options: VerifyOptions) -> Build:
@@ -133,46 +137,43 @@ def build_only(bench: Workbench, candidate: Candidate, options: VerifyOptions) -
 
 
 def _judge_session(
-    bench: Workbench,
-    task: Task,
-    candidate: Candidate,
-    options: VerifyOptions,
+    case: _Case,
     run: Run,
     session: CandidateSession,
     opening: "Future[ReferenceSession]",
 ) -> Verdict:
     compiles: list[Future[RealCompile]] = []
-    session.on_sources = lambda s: compiles.append(bench.submit(bench.real_compile, s))
+    session.on_sources = lambda s: compiles.append(case.bench.submit(case.bench.real_compile, s))
     with run.phase("build"):
-        import_candidate(run, session, candidate)
-    if options.check:
+        import_candidate(run, session, case.candidate)
+    if case.options.check:
         for sources, _ in session.builds:
-            bench.submit(bench.prebuild, sources, checked=True)
+            case.bench.submit(case.bench.prebuild, sources, checked=True)
     reference: ReferenceSession = opening.result()
     run.scale, run.shapes, run.resized = reference.scale, reference.shapes, reference.resized
     if run.scale == "large" and run.resized:
         return run.verdict(Status.INFRA_ERROR, "the task's own sizes are too large to be run here")
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
-    _run_trials(run, session, reference, options, draw)
+    _run_trials(run, session, reference, case.options, draw)
     with run.phase("real_compile"):
         refused = join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
         return run.verdict(Status.COMPILE_ERROR, refused)
     verdict = _decide(run)
-    if verdict is None and reference.overrides and bench.runs_dry:
+    if verdict is None and reference.overrides and case.bench.runs_dry:
         with run.phase("own_sizes"):
             over = refused_launch(session, reference)
         if over is not None:
             run.findings, run.passed_plain = [over], True
             message = f"at the task's own sizes: {explain(over)}"
             return run.verdict(Status.RUNTIME_ERROR, message)
-    if options.check:
+    if case.options.check:
         with run.phase("check"):
             if verdict is None:
                 run.passed_plain = True
-                verdict = _checked_run(bench, task, candidate, options, run, draw)
+                verdict = _checked_run(case, run, draw)
             elif verdict.kind in (MismatchKind.NUMERIC, MismatchKind.NONFINITE):
-                return _name_the_cause(bench, task, candidate, options, run, verdict, draw)
+                return _name_the_cause(case, run, verdict, draw)
     return verdict or run.verdict(Status.PASSED)
 
 
@@ -318,16 +319,9 @@ def _decide(run: Run) -> Verdict | None:
     return None
 
 
-def _checked_run(
-    bench: Workbench,
-    task: Task,
-    candidate: Candidate,
-    options: VerifyOptions,
-    run: Run,
-    draw: random.Random,
-) -> Verdict | None:
+def _checked_run(case: _Case, run: Run, draw: random.Random) -> Verdict | None:
     """Every load and store watched, on small shapes. None when nothing was found."""
-    result = _watch(bench, task, candidate, options, run, draw)
+    result = _watch(case, run, draw)
     if isinstance(result, CandidateFailure):
         if result.status is Status.TIMEOUT:
             run.flags.append(f"the checked run did not end: {result.message}")
@@ -342,17 +336,9 @@ def _checked_run(
     return _decide(run)
 
 
-def _name_the_cause(
-    bench: Workbench,
-    task: Task,
-    candidate: Candidate,
-    options: VerifyOptions,
-    run: Run,
-    verdict: Verdict,
-    draw: random.Random,
-) -> Verdict:
+def _name_the_cause(case: _Case, run: Run, verdict: Verdict, draw: random.Random) -> Verdict:
     """Wrong values come from somewhere: a race or a stray access is worth more than numbers."""
-    _watch(bench, task, candidate, options, run, draw)
+    _watch(case, run, draw)
     causes = [finding for finding in run.findings if decisive(finding)]
     if not causes:
         return verdict
@@ -360,29 +346,30 @@ def _name_the_cause(
     return run.verdict(verdict.status, message, verdict.details)
 
 
-def _watch(
-    bench: Workbench,
-    task: Task,
-    candidate: Candidate,
-    options: VerifyOptions,
-    run: Run,
-    draw: random.Random,
-) -> Judgement | CandidateFailure:
+def _watch(case: _Case, run: Run, draw: random.Random) -> Judgement | CandidateFailure:
     """One watched run in a process of its own; what it finds goes to `run.findings`."""
-    slow = replace(options, timeout_s=options.timeout_s * CHECK_TIMEOUT_FACTOR)
-    reference = bench.reference(task, "large" if run.scale == "large" else "check")
-    session = bench.open_candidate(slow, checked=True)
+    reference = case.bench.reference(case.task, "large" if run.scale == "large" else "check")
+    try:
+        run.shapes = run.shapes + tuple(f"checked {s}" for s in reference.shapes)
+        return _watch_beside(case, run, draw, reference)
+    finally:
+        case.bench.release(reference)
+
+
+def _watch_beside(
+    case: _Case, run: Run, draw: random.Random, reference: ReferenceSession
+) -> Judgement | CandidateFailure:
+    slow = replace(case.options, timeout_s=case.options.timeout_s * CHECK_TIMEOUT_FACTOR)
+    session = case.bench.open_candidate(slow, checked=True)
     watched = Run(target=run.target, seed=run.seed)
     try:
-        import_candidate(watched, session, candidate)
+        import_candidate(watched, session, case.candidate)
         construct(watched, session, reference, draw.getrandbits(48))
-        rule = ToleranceRule(options.atol, options.rtol)
+        rule = ToleranceRule(case.options.atol, case.options.rtol)
         return run_once(watched, session, reference, rule, draw, order=2)
     except CandidateFailure as failure:
         return failure
     finally:
         run.findings = watched.findings
         run.launches = tuple(session.evidence.launches.values()) or run.launches
-        run.shapes = run.shapes + tuple(f"checked {s}" for s in reference.shapes)
-        bench.release(reference)
         session.close()
