@@ -17,3 +17,4 @@ MUSACUDA_C void musahost_unregister(void*) {}
 MUSACUDA_C int musahost_last_error(int) { return 0; }
 MUSACUDA_C const char* musahost_take_report() { return ""; }
 MUSACUDA_C void musahost_configure(int, unsigned, int, int, int) {}
+MUSACUDA_C void musahost_set_dry(int) {}
