@@ -10,6 +10,7 @@ from pathlib import Path
 from musaagent.tools.cuda import commands
 from musaagent.tools.cuda.commands import Places
 from musaagent.tools.cuda.job import CudaJob, Tools
+from musaagent.tools.cuda.rtc import RTC_NAME, Rtc, find_nvrtc
 from musaagent.tools.cuda.split import CUBIN_NAME, PRELUDE, PRELUDE_TEXT, host_flags
 from musaagent.tools.cuda.toolchain import CudaToolkit, find_toolkit, torch_headers
 from musaagent.tools.cuda.units import CudaLevel
@@ -93,8 +94,21 @@ class CudaBuilder:
             torch=torch,
             split_headers=self._own_headers("include_split"),
         )
-        places = replace(places, precompiled=self._precompiled(places, toolkit))
+        places = replace(
+            places, precompiled=self._precompiled(places, toolkit), rtc=self._rtc(toolkit, headers)
+        )
         return Tools(toolkit, compiler, places, self.arch, (self.cache.root,))
+
+    def _rtc(self, toolkit: CudaToolkit, headers: Path) -> Rtc | None:
+        """Our program around NVRTC, compiled once; None where there is no NVRTC."""
+        library = find_nvrtc(toolkit.nvcc.resolve().parent.parent)
+        if library is None:
+            return None
+        source, compiler = HERE / "runtime" / "rtc.cpp", find_cxx()
+        line = [compiler.path, "-std=c++17", "-O1", str(source), "-o", RTC_NAME, "-ldl"]
+        key = key_of(hash_files([source], HERE), compiler.identity)
+        folder = self.cache.once("rtc", key, lambda folder: run_trusted(line, folder))
+        return Rtc(folder / RTC_NAME, library, self._own_headers("include_rtc"), headers)
 
     def _own_headers(self, name: str) -> Path:
         """A frozen copy: what is being edited cannot mix into a build."""
@@ -126,7 +140,10 @@ class CudaBuilder:
 
     @cached_property
     def _own_code(self) -> str:
-        ours = ("units.py", "commands.py", "job.py", "split.py", "builder.py", "toolchain.py")
+        ours = (
+            *("units.py", "commands.py", "job.py", "split.py", "builder.py", "toolchain.py"),
+            *("linkage.py", "rtc.py"),
+        )
         host = ("sources.py", "lexer.py", "scopes.py", "rewrite.py", "diagnostics.py")
         files = [*(HERE / name for name in ours), *(HOST / name for name in host)]
         return hash_files(files, HERE.parent)
@@ -144,6 +161,7 @@ class CudaBuilder:
             tools.places.light_headers.name,
             tools.places.runtime.name,
             tools.places.precompiled and tools.places.precompiled.name,
+            tools.places.rtc and tools.places.rtc.identity,
             self._own_code,
         )
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from musaagent.tools.cuda.rtc import Rtc
 from musaagent.tools.cuda.toolchain import CudaToolkit, arch_flags, cxx_standard
 from musaagent.tools.cuda.units import CudaLevel, CudaUnit
 from musaagent.tools.host.sources import SourceSet, split_flags
@@ -13,11 +14,11 @@ from musaagent.tools.host.toolchain import Compiler, TorchHeaders, python_includ
 MODULE_NAME = "module.so"
 RUNTIME_NAME = "libmusacuda.so"
 # torch passes these to nvcc in every extension build.
-STOCK_NVCC = (
+HALF_FLAGS = (
     *("-D__CUDA_NO_HALF_OPERATORS__", "-D__CUDA_NO_HALF_CONVERSIONS__"),
     *("-D__CUDA_NO_BFLOAT16_CONVERSIONS__", "-D__CUDA_NO_HALF2_OPERATORS__"),
-    "--expt-relaxed-constexpr",
 )
+STOCK_NVCC = (*HALF_FLAGS, "--expt-relaxed-constexpr")
 MESSAGES = ("-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fmessage-length=0")
 _TORCH_LIBRARIES = ("-lc10", "-lc10_cuda", "-ltorch_cpu", "-ltorch_cuda", "-ltorch")
 
@@ -34,6 +35,8 @@ class Places:
     split_headers: Path
     precompiled: Path | None = None
     """Folder of the precompiled header for level split."""
+    rtc: Rtc | None = None
+    """NVRTC, where it is found."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ def build_script(
     lines, logs = [], []
     for number, unit in enumerate(compiled):
         if unit.compiler == "nvcc":
-            command = nvcc_command(toolkit, compiler, shared, arch, sources)
+            command = nvcc_command(toolkit, compiler, shared, arch, sources, level)
             command += ["--compiler-options", "-fPIC"]
         else:
             flags = split_flags(sources.extra_cflags)
@@ -112,13 +115,22 @@ def _system(folders: Sequence[Path]) -> list[str]:
 
 
 def nvcc_command(
-    toolkit: CudaToolkit, compiler: Compiler, shared: list[str], arch: str, sources: SourceSet
+    toolkit: CudaToolkit,
+    compiler: Compiler,
+    shared: list[str],
+    arch: str,
+    sources: SourceSet,
+    level: CudaLevel,
 ) -> list[str]:
+    """Without its input and output; -lineinfo is for compute-sanitizer and changes no code."""
     flags = split_flags(sources.extra_cuda_cflags)
+    if level in ("split", "thin"):  # the thin headers need C++20, of which older ones are a part
+        flags = [flag for flag in flags if not flag.startswith(("-std=", "--std="))]
     standard = [f for f in shared if not (f.startswith("-std=") and _has_standard(flags))]
     ccbin = ["-ccbin", compiler.path] if compiler.kind == "g++" else []
     return [
-        *(str(toolkit.nvcc), *ccbin, *standard, *STOCK_NVCC, "-Xptxas", "-v"),
+        *(str(toolkit.nvcc), *ccbin, *standard, *STOCK_NVCC, "-lineinfo"),
+        *("-Xptxas", "-v"),
         *(*arch_flags(arch, flags), *flags),
     ]
 

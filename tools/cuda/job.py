@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from musaagent.tools.cuda.commands import Places, Script, build_script
-from musaagent.tools.cuda.split import missing_kernels, split_script
+from musaagent.tools.cuda.rtc import RTC_LOG, engine_of
+from musaagent.tools.cuda.split import DEVICE_LOG, HOST_LOG, missing_kernels, split_script
 from musaagent.tools.cuda.toolchain import CudaToolkit
 from musaagent.tools.cuda.units import CudaLevel, make_units
 from musaagent.tools.host.diagnostics import Texts, parse
@@ -87,14 +88,14 @@ class CudaJob:
             if attempt.ok or attempt.stopped or self.is_final(attempt):
                 break
         double = is_double_module(self.sources, self.pieces)
-        engine = f"nvcc {self.tools.toolkit.version}, {self.tools.arch}"
+        compiler = engine_of(attempt.log) or f"nvcc {self.tools.toolkit.version}"
         build = Build(
             ok=attempt.ok,
             diagnostics=attempt.diagnostics,
             level=attempt.level,
             compiler_seconds=self.seconds,
             resources=parse_ptxas(attempt.log) if attempt.ok else (),
-            real_compile=engine,
+            real_compile=f"{compiler}, {self.tools.arch}",
             log_tail="" if attempt.ok else log_tail(attempt.diagnostics, attempt.log),
             flags=(DOUBLE_MODULE,) if double else (),
         )
@@ -109,6 +110,8 @@ class CudaJob:
     def is_own_fault(self, diagnostic: Diagnostic) -> bool:
         if diagnostic.tool == "ptxas":
             return True
+        if diagnostic.tool == "g++":
+            return False  # split's host compiler sees kernels only as stubs
         if not diagnostic.line or _TORCH_WORD.search(diagnostic.message):
             return False
         for part in self.pieces:
@@ -136,13 +139,20 @@ class CudaJob:
             return Attempt(
                 False, level, (_error("nvcc", f"the compiler {what} without an end"),), stopped=True
             )
-        logs = [self._log(name) for name in script.outputs]
+        logs = {name: self._log(name) for name in script.outputs}
         if finished.returncode == 0:
             lost = missing_kernels(self.folder, self.pieces) if level == "split" else []
             errors = tuple(_error("ld", f"the device part has no kernel {name}") for name in lost)
-            return Attempt(not lost, level, errors, "\n".join(logs))
-        found = [d for log in logs for d in parse(log, "nvcc", self.texts) if d.severity == "error"]
-        output = "\n".join(logs) + finished.stderr
+            by_rtc = level == "split" and not (self.folder / DEVICE_LOG).exists()
+            log = self._log(RTC_LOG) if by_rtc else ""
+            return Attempt(not lost, level, errors, log + "\n".join(logs.values()))
+        found = [
+            diagnostic
+            for name, log in logs.items()
+            for diagnostic in parse(log, "g++" if name == HOST_LOG else "nvcc", self.texts)
+            if diagnostic.severity == "error"
+        ]
+        output = "\n".join(logs.values()) + finished.stderr
         if not found:
             last = output.strip().rpartition("\n")[2] or f"exit code {finished.returncode}"
             found = [_error("nvcc", f"the compiler failed: {last}")]
@@ -169,6 +179,8 @@ class CudaJob:
 
     def run_script(self, script: Script, level: CudaLevel, timeout_s: float) -> Finished:
         read_only = [*self.tools.read_only, self.tools.toolkit.nvcc.resolve().parent.parent]
+        if self.tools.places.rtc is not None:
+            read_only.append(self.tools.places.rtc.library.resolve().parent)
         if level in ("light", "full"):
             read_only += [self.tools.places.torch.root, python_include()]
         return self.runner(

@@ -171,4 +171,5 @@ def _size(folder: Path) -> int:
 def _open_to_readers(folder: Path) -> None:
     for path in [folder, *folder.rglob("*")]:
         if not path.is_symlink():
-            path.chmod(0o755 if path.is_dir() or path.suffix == ".so" else 0o644)
+            runs = path.is_dir() or path.suffix == ".so" or os.access(path, os.X_OK)
+            path.chmod(0o755 if runs else 0o644)
