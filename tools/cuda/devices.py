@@ -89,16 +89,15 @@ def device_files() -> tuple[str, ...]:
 
 
 class Gpu:
-    """One card: an exclusive lock for whatever runs on it, and a count of who holds memory there.
+    """One card: who may run on it when, and a count of who holds memory there.
 
-    The lock holds between threads and, by a file, between processes.
+    Candidates run beside each other (`share`); whoever takes time is alone (`turn`). Both hold
+    between threads and, by files, between processes; nobody overtakes one who waits for a turn.
     """
 
     def __init__(self, info: GpuInfo) -> None:
         self.info = info
-        self._turn = threading.RLock()
-        self._depth = 0
-        self._descriptor = -1
+        self._mine = threading.local()
         self._room = threading.Condition()
         self._tenants = 0
         self._closed_by: int | None = None
@@ -110,16 +109,42 @@ class Gpu:
     @contextlib.contextmanager
     def turn(self) -> Iterator[None]:
         """Nobody else runs or times anything on this card meanwhile."""
-        with self._turn:
-            self._depth += 1
-            if self._depth == 1:
-                self._descriptor = _lock_file(self.info.uuid)
-            try:
-                yield
-            finally:
-                self._depth -= 1
-                if self._depth == 0:
-                    os.close(self._descriptor)
+        with self._held(fcntl.LOCK_EX):
+            yield
+
+    @contextlib.contextmanager
+    def share(self) -> Iterator[None]:
+        """Others may run meanwhile, but nobody takes time."""
+        with self._held(fcntl.LOCK_SH):
+            yield
+
+    @contextlib.contextmanager
+    def away(self) -> Iterator[None]:
+        """For what this thread does without the card in the middle of its share, as a build."""
+        kept = getattr(self._mine, "lock", None)
+        if kept is None or kept.mode != fcntl.LOCK_SH:
+            yield
+            return
+        kept.release()
+        try:
+            yield
+        finally:
+            kept.take()
+
+    @contextlib.contextmanager
+    def _held(self, mode: int) -> Iterator[None]:
+        """A thread that has its turn has every share too."""
+        if getattr(self._mine, "lock", None) is not None:
+            assert mode == fcntl.LOCK_SH or self._mine.lock.mode == fcntl.LOCK_EX
+            yield
+            return
+        self._mine.lock = _CardLock(self.info.uuid, mode)
+        try:
+            self._mine.lock.take()
+            yield
+        finally:
+            self._mine.lock.release()
+            self._mine.lock = None
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
@@ -147,12 +172,37 @@ class Gpu:
             self._room.notify_all()
 
 
-def _lock_file(uuid: str) -> int:
+class _CardLock:
+    """A file lock that is shared or not; a second file is the door that all pass in order."""
+
+    def __init__(self, uuid: str, mode: int) -> None:
+        self.mode = mode
+        self._uuid = uuid
+        self._open: list[int] = []
+
+    def take(self) -> None:
+        door = _lock_file(f"door-{self._uuid}", fcntl.LOCK_EX)
+        try:
+            self._open.append(_lock_file(f"gpu-{self._uuid}", self.mode))
+        except BaseException:
+            os.close(door)
+            raise
+        if self.mode == fcntl.LOCK_EX:
+            self._open.append(door)
+        else:
+            os.close(door)
+
+    def release(self) -> None:
+        while self._open:
+            os.close(self._open.pop())
+
+
+def _lock_file(name: str, mode: int) -> int:
     folder = default_cache_dir() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder / f"gpu-{uuid}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    descriptor = os.open(folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        fcntl.flock(descriptor, mode)
     except BaseException:
         os.close(descriptor)
         raise

@@ -1,5 +1,6 @@
 """The parent's side of the reference worker on a GPU: expected values and PyTorch's times."""
 
+import contextlib
 from typing import Any
 
 from musaagent.tools.cuda.devices import Gpu
@@ -9,7 +10,7 @@ from musaagent.tools.zygote import Child
 
 WORKER_ENTRY = "musaagent.tools.cuda.worker_reference:main"
 BASELINE_TIMEOUT_S = 300.0
-_ON_GPU = frozenset({"open", "expected", "keep_inputs", "baseline", "time"})
+_ON_GPU = frozenset({"open", "expected", "keep_inputs", "baseline"})
 
 
 class GpuReference(ReferenceSession):
@@ -40,7 +41,8 @@ class GpuReference(ReferenceSession):
 
     def _ask(self, header: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
         header = {"gpu": self.gpu.info.uuid, **header}
-        if header["op"] not in _ON_GPU:
-            return super()._ask(header, timeout_s)
-        with self.gpu.turn():
+        if header["op"] == "time":
+            with self.gpu.turn():
+                return super()._ask(header, timeout_s)
+        with self.gpu.share() if header["op"] in _ON_GPU else contextlib.nullcontext():
             return super()._ask(header, timeout_s)

@@ -15,7 +15,8 @@ from musaagent.tools.session import CandidateSession, Evidence, RunnerSettings
 from musaagent.tools.zygote import Child
 
 WORKER_ENTRY = "musaagent.tools.cuda.worker:main"
-_ON_GPU = frozenset({"construct", "run", "time_setup", "time", "profile"})
+_ON_GPU = frozenset({"construct", "run", "time_setup"})
+_TIMED = frozenset({"time", "profile"})
 # Kernels of libraries that do whole operations; ATen's own are seen by the operator record.
 _LIBRARY = re.compile(
     r"cublas|cudnn|cutlass|cusparse|cufft|xmma|gemm|gemv|triton_|splitK|flash_|cub::|thrust::", re.I
@@ -49,7 +50,12 @@ class CudaSession(CandidateSession):
         *,
         tf32: bool = False,
     ) -> None:
-        super().__init__(child, settings, build, lambda finding, raw: finding)
+        def built(sources: SourceSet) -> Build:
+            """A build inside of __init__ or forward lets others have the card meanwhile."""
+            with gpu.away() if gpu else contextlib.nullcontext():
+                return build(sources)
+
+        super().__init__(child, settings, built, lambda finding, raw: finding)
         self.gpu = gpu
         self.evidence: KernelEvidence = KernelEvidence()
         self._tf32 = tf32
@@ -80,12 +86,16 @@ class CudaSession(CandidateSession):
         doing: str,
         timeout_s: float | None = None,
     ) -> tuple[dict[str, Any], list[bytes]]:
-        on_gpu = self.gpu is not None and header["op"] in _ON_GPU
-        with self.gpu.turn() if on_gpu and self.gpu else contextlib.nullcontext():
+        with self._lock_for(header["op"]):
             answer, out = super().request(header, blobs, doing=doing, timeout_s=timeout_s)
         if header["op"] == "run":
             self._note_kernels(answer)
         return answer, out
+
+    def _lock_for(self, op: str) -> contextlib.AbstractContextManager[None]:
+        if self.gpu is not None and op in _TIMED:
+            return self.gpu.turn()
+        return self.gpu.share() if self.gpu and op in _ON_GPU else contextlib.nullcontext()
 
     def _note_kernels(self, answer: dict[str, Any]) -> None:
         kernels, unseen = answer.get("kernels"), str(answer.get("kernels_unseen") or "")

@@ -122,10 +122,11 @@ class CudaTarget:
         gpu = self.pool.take()
         try:
             verdict = self._verify_on(gpu, task, candidate, options)
+            crowded = gpu.tenants > 1
         finally:
             gpu.leave()
-        if verdict.status is Status.OOM:
-            # Others may have held the memory: believed only when it happens alone.
+        if verdict.status is Status.OOM or (verdict.status is Status.TIMEOUT and crowded):
+            # Others may have held the memory or the card: believed only when it happens alone.
             with gpu.alone():
                 gpu.enter()
                 try:

@@ -1,0 +1,111 @@
+"""Who may use a card when: shares side by side, a turn alone, and nobody overtakes one who waits."""
+
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from musaagent.tools.cuda.devices import Gpu, GpuInfo
+
+INFO = GpuInfo(0, "GPU-test", "a card", "sm_90", 1, "1")
+WAIT_S = 10.0
+OTHER = """
+from musaagent.tools.cuda.devices import Gpu, GpuInfo
+with Gpu(GpuInfo(0, "GPU-test", "a card", "sm_90", 1, "1")).turn():
+    print("in", flush=True)
+    input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MUSAAGENT_CACHE", str(tmp_path))
+
+
+def started(target: "threading.Thread") -> threading.Thread:
+    target.daemon = True
+    target.start()
+    return target
+
+
+def test_shares_are_side_by_side() -> None:
+    gpu, both = Gpu(INFO), threading.Barrier(2, timeout=WAIT_S)
+
+    def hold() -> None:
+        with gpu.share():
+            both.wait()
+
+    threads = [started(threading.Thread(target=hold)) for _ in range(2)]
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert not both.broken
+
+
+def test_a_turn_waits_for_shares_and_no_later_share_overtakes_it() -> None:
+    gpu, order = Gpu(INFO), list[str]()
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with gpu.share():
+            inside.set()
+            leave.wait(WAIT_S)
+            order.append("first share ends")
+
+    def turn() -> None:
+        with gpu.turn(), gpu.share():  # who has the turn has a share too
+            order.append("turn")
+
+    def second() -> None:
+        with gpu.share():
+            order.append("second share")
+
+    threads = [started(threading.Thread(target=first))]
+    assert inside.wait(WAIT_S)
+    threads.append(started(threading.Thread(target=turn)))
+    time.sleep(0.3)  # the turn is at the door now
+    threads.append(started(threading.Thread(target=second)))
+    time.sleep(0.3)
+    assert order == []
+    leave.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert order == ["first share ends", "turn", "second share"]
+
+
+def test_a_build_in_the_middle_of_a_share_lets_others_take_time() -> None:
+    gpu, timed = Gpu(INFO), threading.Event()
+
+    def turn() -> None:
+        with gpu.turn():
+            timed.set()
+
+    with gpu.share():
+        thread = started(threading.Thread(target=turn))
+        assert not timed.wait(0.3)
+        with gpu.away():
+            assert timed.wait(WAIT_S)
+    thread.join(WAIT_S)
+
+
+def test_a_turn_holds_between_processes() -> None:
+    gpu, got = Gpu(INFO), threading.Event()
+    with subprocess.Popen(
+        [sys.executable, "-c", OTHER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        assert other.stdout.readline() == "in\n"
+
+        def share() -> None:
+            with gpu.share():
+                got.set()
+
+        thread = started(threading.Thread(target=share))
+        assert not got.wait(0.5)
+        other.stdin.write("\n")
+        other.stdin.close()
+        assert got.wait(WAIT_S)
+        thread.join(WAIT_S)
