@@ -1,6 +1,5 @@
 """Builds a candidate's sources for a real GPU, or finds the build in the cache."""
 
-import shutil
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from musaagent.tools.cuda import commands
 from musaagent.tools.cuda.commands import Places
 from musaagent.tools.cuda.job import CudaJob, Tools
-from musaagent.tools.cuda.rtc import RTC_NAME, Rtc, find_nvrtc
+from musaagent.tools.cuda.rtc_program import own_headers, rtc_program
 from musaagent.tools.cuda.split import CUBIN_NAME, PRELUDE, PRELUDE_TEXT, host_flags
 from musaagent.tools.cuda.toolchain import CudaToolkit, find_toolkit, torch_headers
 from musaagent.tools.cuda.units import CudaLevel
@@ -89,35 +88,18 @@ class CudaBuilder:
         headers = SharedParts(self.cache).headers / "include_torch"
         places = Places(
             thin_headers=headers,
-            light_headers=self._own_headers("include_light"),
+            light_headers=own_headers(self.cache, "include_light"),
             runtime=self._runtime(headers),
             torch=torch,
-            split_headers=self._own_headers("include_split"),
+            split_headers=own_headers(self.cache, "include_split"),
         )
+        root = toolkit.nvcc.resolve().parent.parent
         places = replace(
-            places, precompiled=self._precompiled(places, toolkit), rtc=self._rtc(toolkit, headers)
+            places,
+            precompiled=self._precompiled(places, toolkit),
+            rtc=rtc_program(self.cache, root, headers),
         )
         return Tools(toolkit, compiler, places, self.arch, (self.cache.root,))
-
-    def _rtc(self, toolkit: CudaToolkit, headers: Path) -> Rtc | None:
-        """Our program around NVRTC, compiled once; None where there is no NVRTC."""
-        library = find_nvrtc(toolkit.nvcc.resolve().parent.parent)
-        if library is None:
-            return None
-        source, compiler = HERE / "runtime" / "rtc.cpp", find_cxx()
-        line = [compiler.path, "-std=c++17", "-O1", str(source), "-o", RTC_NAME, "-ldl"]
-        key = key_of(hash_files([source], HERE), compiler.identity)
-        folder = self.cache.once("rtc", key, lambda folder: run_trusted(line, folder))
-        return Rtc(folder / RTC_NAME, library, self._own_headers("include_rtc"), headers)
-
-    def _own_headers(self, name: str) -> Path:
-        """A frozen copy: what is being edited cannot mix into a build."""
-        files = sorted(p for p in (HERE / name).rglob("*") if p.is_file())
-        return self.cache.once(
-            name,
-            hash_files(files, HERE),
-            lambda folder: shutil.copytree(HERE / name, folder, dirs_exist_ok=True),
-        )
 
     def _precompiled(self, places: Places, toolkit: CudaToolkit) -> Path:
         compiler = find_cxx()

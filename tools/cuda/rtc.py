@@ -75,11 +75,20 @@ class Rtc:
 def find_nvrtc(toolkit: Path | None) -> Path | None:
     """libnvrtc.so of the toolkit in folder `toolkit`, or of the wheels that torch uses."""
     folders = [toolkit / name for name in ("lib64", "lib")] if toolkit else []
-    wheels = importlib.util.find_spec("nvidia")
-    for place in (wheels.submodule_search_locations or ()) if wheels else ():
-        folders += sorted(Path(place).glob("*/lib"))
+    folders += [place / "lib" for place in _wheels()]
     found = (path for folder in folders for path in sorted(folder.glob("libnvrtc.so*")))
     return next(found, None)
+
+
+def wheel_headers() -> list[Path]:
+    """CUDA's own headers as torch's wheels bring them, for a machine without the toolkit."""
+    return [p / "include" for p in _wheels() if (p / "include" / "cuda_runtime.h").is_file()]
+
+
+def _wheels() -> list[Path]:
+    spec = importlib.util.find_spec("nvidia")
+    roots = (spec.submodule_search_locations or ()) if spec else ()
+    return [folder for root in roots for folder in sorted(Path(root).glob("*")) if folder.is_dir()]
 
 
 def template_kernels(parts: Sequence[Piece]) -> list[str]:
