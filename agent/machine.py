@@ -57,11 +57,12 @@ def tool_version(tool: str) -> str | None:
 
 
 def nvcc_version() -> str | None:
-    """`nvcc 13.0`; its first line of --version names no version."""
-    for line in (run_tool("nvcc", "--version") or "").split("\n"):
-        if "release" in line:
-            return f"nvcc {line.partition('release')[2].split(',')[0].strip()}"
-    return None
+    """`nvcc 13.0`, of the one that builds use."""
+    from musaagent.tools.host import toolchain
+
+    nvcc = toolchain.find_nvcc()
+    version = toolchain.nvcc_version(nvcc) if nvcc else ""
+    return f"nvcc {version}" if version else None
 
 
 def nvidia_gpus() -> tuple[str, ...]:

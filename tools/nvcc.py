@@ -35,7 +35,7 @@ from musaagent.tools.host.sources import (
     split_flags,
     texts,
 )
-from musaagent.tools.host.toolchain import find_nvcc, nvcc_version
+from musaagent.tools.host.toolchain import NVCC_REMEDY, find_nvcc, nvcc_version
 from musaagent.tools.ptxas import demangle, parse_ptxas
 from musaagent.tools.results import Diagnostic, KernelResources, Record
 
@@ -52,7 +52,6 @@ _HALF_FLAGS = (
     "-D__CUDA_NO_HALF2_OPERATORS__",
 )
 _STOCK_FLAGS = (*_HALF_FLAGS, "--expt-relaxed-constexpr")
-NO_NVCC = "no nvcc here: install the CUDA toolkit, or NVIDIA's nvcc wheels"
 # Options of the candidate that change what kernels compile to; each with its value in one word.
 _KEPT_FLAGS = (
     *("-D", "-U", "-O", "--use_fast_math", "-use_fast_math", "-maxrregcount", "--maxrregcount"),
@@ -99,7 +98,7 @@ def real_compile(
         return quick.model_copy(update={"seconds": time.monotonic() - start})
     nvcc = find_nvcc()
     if nvcc is None:
-        return _none(NO_NVCC)
+        return _none(f"no nvcc here: {NVCC_REMEDY}")
     engine = f"nvcc {nvcc_version(nvcc)}, {arch}"
     headers = SharedParts(cache).headers
     command = _command(nvcc, arch, sources, headers)

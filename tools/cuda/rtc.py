@@ -6,7 +6,6 @@ refused, and nothing accepted, that nvcc would see otherwise.
 """
 
 import functools
-import importlib.util
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from pathlib import Path
 from musaagent.tools.host.lexer import Kind, Token, directives
 from musaagent.tools.host.scopes import Function
 from musaagent.tools.host.sources import Piece, SourceSet, split_flags
+from musaagent.tools.host.toolchain import nvidia_wheels
 
 RTC_NAME = "rtc"
 RTC_UNIT = "device.cu"
@@ -86,9 +86,7 @@ def wheel_headers() -> list[Path]:
 
 
 def _wheels() -> list[Path]:
-    spec = importlib.util.find_spec("nvidia")
-    roots = (spec.submodule_search_locations or ()) if spec else ()
-    return [folder for root in roots for folder in sorted(Path(root).glob("*")) if folder.is_dir()]
+    return [folder for root in nvidia_wheels() for folder in sorted(root.iterdir())]
 
 
 def template_kernels(parts: Sequence[Piece]) -> list[str]:

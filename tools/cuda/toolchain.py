@@ -1,13 +1,19 @@
 """Where the CUDA toolkit and torch's flags are on this machine, without importing torch."""
 
 import functools
-import importlib.util
 import re
 from dataclasses import dataclass
 from pathlib import Path
 
 from musaagent.errors import ToolchainMissing
-from musaagent.tools.host.toolchain import TorchHeaders, find_nvcc, find_torch, nvcc_version
+from musaagent.tools.host.toolchain import (
+    NVCC_REMEDY,
+    TorchHeaders,
+    find_nvcc,
+    find_torch,
+    nvcc_version,
+    nvidia_wheels,
+)
 
 DEFAULT_ARCH = "sm_90"
 _ARCH_FLAG = re.compile(r"-arch|--gpu-architecture|-gencode|--generate-code")
@@ -35,15 +41,17 @@ def find_toolkit() -> CudaToolkit:
     nvcc = find_nvcc()
     if nvcc is None:
         raise ToolchainMissing(
-            "no nvcc on the PATH, in $CUDA_HOME or among NVIDIA's wheels: install the CUDA toolkit"
+            f"no nvcc on the PATH, in $CUDA_HOME or among NVIDIA's wheels: {NVCC_REMEDY}"
         )
     root = nvcc.resolve().parent.parent
-    roots = [root, nvcc.parent.parent, root / "targets" / "x86_64-linux", Path("/usr/local/cuda")]
+    roots = [root, nvcc.parent.parent, root / "targets" / "x86_64-linux"]
+    if not any((r / "include" / "cuda_runtime.h").is_file() for r in roots):
+        # An nvcc that is a script elsewhere; never the headers of two versions at once.
+        roots.append(Path("/usr/local/cuda"))
     include = [r / "include" for r in roots if (r / "include" / "cuda_runtime.h").is_file()]
     folders = [r / name for r in roots for name in ("lib64", "lib")]
-    wheels = importlib.util.find_spec("nvidia")
-    for place in (wheels.submodule_search_locations or ()) if wheels else ():
-        folders += sorted(Path(place).glob("*/lib"))
+    for place in nvidia_wheels():
+        folders += sorted(place.glob("*/lib"))
     libraries = [path for folder in folders for path in sorted(folder.glob("libcudart.so*"))]
     return CudaToolkit(
         nvcc,

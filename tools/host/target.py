@@ -15,6 +15,7 @@ from musaagent.tools.host.builder import HostBuilder
 from musaagent.tools.host.locate import locate
 from musaagent.tools.host.profile import host_profile
 from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.host.toolchain import NVCC_REMEDY, find_nvcc
 from musaagent.tools.jail import JailSpec
 from musaagent.tools.nvcc import RealCompile, real_compile
 from musaagent.tools.opgraph import Plan
@@ -80,15 +81,15 @@ class HostTarget:
         from musaagent.tools.sandbox import sandbox_kind
 
         compiler = shutil.which("g++")
-        nvcc = shutil.which("nvcc")
+        nvcc = find_nvcc()
         sandbox = sandbox_kind()
         return (
             Capability("g++", compiler is not None, compiler or "not found", "install g++ 12+"),
             Capability(
                 "nvcc",
                 nvcc is not None,
-                nvcc or "not found: no real compile for sm_90, no register figures",
-                "install the CUDA toolkit, or NVIDIA's nvcc wheels",
+                str(nvcc or "not found: no real compile for sm_90, no register figures"),
+                NVCC_REMEDY,
                 required=False,
             ),
             Capability("sandbox", sandbox.ok, sandbox.detail, sandbox.remedy, required=False),

@@ -16,6 +16,7 @@ from typing import Literal
 
 from musaagent.errors import ToolchainMissing
 
+NVCC_REMEDY = "install the CUDA toolkit, or NVIDIA's wheels: pip install 'musaagent[nvcc]'"
 _OLDEST_GCC = 11
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -73,16 +74,21 @@ def find_cxx() -> Compiler:
 
 @functools.cache
 def find_nvcc() -> Path | None:
-    """nvcc on the PATH, in $CUDA_HOME, in /usr/local/cuda, or from NVIDIA's wheels."""
+    """nvcc on the PATH, in $CUDA_HOME, from NVIDIA's wheels, or in /usr/local/cuda."""
     places = [Path(found)] if (found := shutil.which("nvcc")) else []
     for variable in ("CUDA_HOME", "CUDA_PATH"):
         if root := os.environ.get(variable):
             places.append(Path(root) / "bin" / "nvcc")
+    for folder in nvidia_wheels():
+        places += sorted(folder.glob("*/bin/nvcc"))
     places.append(Path("/usr/local/cuda/bin/nvcc"))
-    wheels = importlib.util.find_spec("nvidia")
-    for folder in (wheels.submodule_search_locations or ()) if wheels else ():
-        places += sorted(Path(folder).glob("*/bin/nvcc"))
     return next((p for p in places if os.access(p, os.X_OK)), None)
+
+
+def nvidia_wheels() -> tuple[Path, ...]:
+    """Where NVIDIA's packages of this Python lie: `site-packages/nvidia`."""
+    spec = importlib.util.find_spec("nvidia")
+    return tuple(Path(p) for p in (spec.submodule_search_locations or ())) if spec else ()
 
 
 @functools.cache
