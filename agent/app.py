@@ -50,13 +50,13 @@ log = logging.getLogger(__name__)
 
 
 class SolveOptions(TypedDict, total=False):
-    """Settings of a run; the defaults are those of `RunSettings`."""
+    """Settings of a run; the defaults are those of `RunSettings`, but `check` is by target."""
 
     max_turns: int
     seed: int | None
     warp_size: Literal[32, 128]
     trials: int
-    check: bool
+    check: bool | None
     timeout_s: float
     atol: float | None
     rtol: float | None
@@ -263,6 +263,9 @@ def settings_of(target: str | Target, policy: str | Policy, options: SolveOption
     values: dict[str, Any] = dict(options)
     values["target"] = target if isinstance(target, str) else target.name
     values["policy"] = policy if isinstance(policy, str) else policy.name
+    if values.get("check") is None:
+        # On a GPU it takes minutes (compute-sanitizer), so there it is for who asks.
+        values["check"] = values["target"] != "cuda"
     if values.get("answers") and values["policy"] != "offline":
         # A resume may be called from another folder.
         values["answers"] = str(Path(values["answers"]).resolve())

@@ -131,6 +131,11 @@ def _add_run_settings(parser: Parser) -> None:
     )
     parser.add_argument("--max-turns", metavar="N", type=positive, default=6)
     parser.add_argument("--seed", metavar="N", type=natural, help="default: a secret one")
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        help="watch every load and store before anything passes (default: yes; cuda: no)",
+    )
     _add_warp_size(parser)
     _add_model_settings(parser)
 
@@ -180,6 +185,7 @@ def _add_verify(commands: Commands) -> None:
     parser.add_argument("--trials", metavar="N", type=positive, default=5)
     parser.add_argument("--seed", metavar="N", type=natural, help="default: a secret one")
     parser.add_argument("--timeout", metavar="S", type=positive_float, default=60.0)
+    parser.add_argument("--build-timeout", metavar="S", type=positive_float, help="by target")
     parser.add_argument("--atol", metavar="X", type=tolerance, help="default: by dtype")
     parser.add_argument("--rtol", metavar="X", type=tolerance, help="default: by dtype")
     _add_warp_size(parser)

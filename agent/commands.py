@@ -55,6 +55,7 @@ def solve_command(chosen: argparse.Namespace) -> int:
             "max_turns": chosen.max_turns,
             "seed": chosen.seed,
             "warp_size": chosen.warp_size,
+            "check": chosen.check,
             "served": served,
         }
         if chosen.describe is not None:
@@ -179,6 +180,7 @@ def _verify_options(chosen: argparse.Namespace) -> VerifyOptions:
         check=chosen.check,
         warp_size=chosen.warp_size,
         timeout_s=chosen.timeout,
+        build_timeout_s=chosen.build_timeout,
         atol=chosen.atol,
         rtol=chosen.rtol,
         timing=chosen.timing,
@@ -272,6 +274,7 @@ def eval_command(chosen: argparse.Namespace) -> int:
                 max_turns=chosen.max_turns,
                 seed=chosen.seed,
                 warp_size=chosen.warp_size,
+                check=chosen.check,
                 served=model_settings(chosen),
             ),
             jobs=chosen.jobs,

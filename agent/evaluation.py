@@ -51,13 +51,18 @@ class EvalSettings(Record):
     max_turns: int = 6
     seed: int | None = None
     warp_size: Literal[32, 128] = 32
+    check: bool | None = None
+    """The watched run; None: by target."""
     served: ServedSettings | None = None
     """For the policies that ask a model."""
     folder: str = ""
     """Where the ops are; may change between two calls."""
 
     def run_settings(self) -> RunSettings:
-        return RunSettings(**self.model_dump(exclude={"folder"}))
+        values = self.model_dump(exclude={"folder"})
+        if self.check is None:
+            values["check"] = self.target != "cuda"
+        return RunSettings(**values)
 
 
 class EvalObserver(Protocol):

@@ -45,6 +45,8 @@ _COUNTERS: dict[str, tuple[str, ...]] = {
 
 _FINDING_RULES = {
     FindingKind.OUT_OF_BOUNDS: "Guard the index, or size the buffer for it.",
+    FindingKind.MISALIGNED: "A vector access needs an address that is a multiple of its size: "
+    "use narrower accesses where that cannot be had.",
     FindingKind.RACE: "Put a barrier between the two accesses, or give each thread its own place.",
     FindingKind.UNINITIALISED_READ: "Write the shared element, on every path, before it is read.",
     FindingKind.DIVERGENT_BARRIER: "Every thread of the block must reach the same barrier: "

@@ -107,9 +107,11 @@ class Build(Record):
 
 
 class FindingKind(StrEnum):
-    """What a checked run on the host target can find."""
+    """What a checked run can find."""
 
     OUT_OF_BOUNDS = "out_of_bounds"
+    MISALIGNED = "misaligned"
+    """An address that is no multiple of the access (cuda target only)."""
     RACE = "race"
     UNINITIALISED_READ = "uninitialised_read"
     DIVERGENT_BARRIER = "divergent_barrier"

@@ -32,6 +32,8 @@ class VerifyOptions:
     warp_size: Literal[32, 128] = 32
     timeout_s: float = 60.0
     """Wall limit of one candidate run, building not counted."""
+    build_timeout_s: float | None = None
+    """Wall limit of one build; None: the target's own."""
     memory_mb: int = 8192
     atol: float | None = None
     rtol: float | None = None

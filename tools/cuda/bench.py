@@ -27,6 +27,7 @@ class GpuBench:
         self.target = target
         self.gpu = gpu
         self._sessions: list[CudaSession] = []
+        self._build_timeout_s = BUILD_TIMEOUT_S
 
     runs_dry = False
 
@@ -38,7 +39,18 @@ class GpuBench:
     def unseen(self) -> str:
         return next((s.evidence.unseen for s in self._sessions if s.evidence.unseen), "")
 
+    @property
+    def builds(self) -> list[tuple[SourceSet, Build]]:
+        """Of the session opened last, in the order in which the candidate asked for them."""
+        return list(self._sessions[-1].builds) if self._sessions else []
+
+    @property
+    def own_kernels(self) -> frozenset[str]:
+        """Plain names of the candidate's kernels, as far as it came."""
+        return self._sessions[-1].own_kernels() if self._sessions else frozenset()
+
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
+        self._build_timeout_s = options.build_timeout_s or BUILD_TIMEOUT_S
         session = self.target.open_session(options, self.gpu)
         self._sessions.append(session)
         return session
@@ -50,13 +62,24 @@ class GpuBench:
         """It stays: verifications of one task take turns on a card."""
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
-        return self.target.figures(sources)
+        return self.target.figures(sources, self._build_timeout_s)
 
     def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
-        return self.target.builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+        return self.target.build_once(sources, self._build_timeout_s)
 
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
         return self.target.submit(call, *args, **kwargs)
+
+
+class ReducedBench(GpuBench):
+    """A card, with the task at other sizes than its own."""
+
+    def __init__(self, target: "CudaTarget", gpu: Gpu, overrides: dict[str, int]) -> None:
+        super().__init__(target, gpu)
+        self._overrides = overrides
+
+    def reference(self, task: Task, scale: str) -> ReferenceSession:
+        return self.target.gpu_reference(task, self.gpu, self._overrides)
 
 
 class CompileBench(GpuBench):
@@ -65,6 +88,7 @@ class CompileBench(GpuBench):
     def __init__(self, target: "CudaTarget") -> None:
         self.target = target
         self._sessions = []
+        self._build_timeout_s = BUILD_TIMEOUT_S
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
         return self.target.open_session(options, None)

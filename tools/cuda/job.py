@@ -68,6 +68,7 @@ class CudaJob:
         self.runner = runner
         self.folder = folder
         self.seconds = 0.0
+        self.timeout_s = float("inf")
         self.pieces = pieces(sources)
         original = {part.label: part.text for part in self.pieces}
         if sources.functions is not None:
@@ -76,7 +77,7 @@ class CudaJob:
 
     def run(self, timeout_s: float, levels: Sequence[CudaLevel] = _LEVELS) -> tuple[Build, bool]:
         """The build, and whether it is worth keeping in the cache."""
-        deadline = time.monotonic() + timeout_s
+        self.timeout_s, deadline = timeout_s, time.monotonic() + timeout_s
         tried: list[str] = []
         attempt = Attempt(False, levels[0])
         for level in levels:
@@ -131,7 +132,7 @@ class CudaJob:
         if script is None:
             return None
         start = time.monotonic()
-        left = max(deadline - start, _LEAST_S[level])
+        left = max(deadline - start, min(_LEAST_S[level], self.timeout_s))
         finished = self.run_script(script, level, left)
         self.seconds += time.monotonic() - start
         if finished.timed_out or finished.memory_exceeded:

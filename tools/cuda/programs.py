@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,7 @@ def run_tool(
     kind: Kind,
     read_only: Sequence[Path],
     timeout_s: float,
+    env: Mapping[str, str] | None = None,
 ) -> JailedResult:
     """The tool's command line in front of ours; it holds the card meanwhile."""
     program = [sys.executable, "-I", "-c", _BOOT, import_path(), str(folder)]
@@ -83,7 +84,7 @@ def run_tool(
             memory_mb=_MEMORY_MB,
             writable=folder,
             read_only=[*read_only, Path("/sys")],
-            env={"HOME": str(folder), "TMPDIR": str(folder)},
+            env={"HOME": str(folder), "TMPDIR": str(folder), **(env or {})},
             max_processes=512,
             kind=kind,
             devices=device_files(),

@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 JOB = "job.json"
+DONE = "done"
+"""An empty file that is made after the last call: the program came to its own end."""
 BLOB = "tensors-{}.bin"
 
 
@@ -58,6 +60,7 @@ def main(folder: Path) -> None:
         for _ in range(job["calls"]):
             model(*positional, **named)
         torch.cuda.synchronize()
+    (folder / DONE).touch()
 
 
 def _load(builds: Iterator[dict[str, Any]]) -> Any:

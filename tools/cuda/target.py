@@ -19,6 +19,7 @@ from musaagent.tools.cuda import reference as gpu_reference
 from musaagent.tools.cuda import session as gpu_session
 from musaagent.tools.cuda.bench import BUILD_TIMEOUT_S, CompileBench, GpuBench
 from musaagent.tools.cuda.builder import CudaBuilder
+from musaagent.tools.cuda.checked import with_checked_run
 from musaagent.tools.cuda.devices import Gpu, GpuPool, device_files, find_gpus
 from musaagent.tools.cuda.health import capabilities
 from musaagent.tools.cuda.kinds import working_kind
@@ -72,6 +73,7 @@ class CudaTarget:
         self._lock = threading.RLock()
         self._kind: Kind | None = None
         self._references: dict[tuple[str, str], Future[ReferenceSession]] = {}
+        self._building: dict[str, Future[Build]] = {}
         self._plans: dict[str, Plan] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
         self._turns: dict[tuple[str, str], threading.RLock] = {}
@@ -107,7 +109,7 @@ class CudaTarget:
         with self._lock:
             known = self._plans.get(task.hash)
         if known is None:
-            known = self._plain_reference(task).plan()
+            known = self.plain_reference(task, "run").plan()
             with self._lock:
                 self._plans[task.hash] = known
         return known
@@ -157,6 +159,7 @@ class CudaTarget:
         if bench.unseen:
             flag = f"which kernels ran was not seen: {bench.unseen}"
             verdict = verdict.model_copy(update={"flags": (*verdict.flags, flag)})
+        verdict = with_checked_run(bench, task, candidate, options, verdict)
         if verdict.status is Status.PASSED and options.timing:
             verdict = self._timed(bench, task, candidate, plain, verdict)
         return verdict
@@ -293,24 +296,44 @@ class CudaTarget:
                 future.set_exception(error)
         return future.result()
 
-    def _plain_reference(self, task: Task) -> ReferenceSession:
-        """On the CPU at the small scale, for tracing."""
+    def plain_reference(self, task: Task, scale: str) -> ReferenceSession:
+        """On the CPU: for tracing (at scale `run`), and for inputs of a checked run."""
 
         def make() -> ReferenceSession:
             spec = JailSpec(memory_mb=8192, cpu_s=1200)
             entry = reference_session.WORKER_ENTRY
             child = self._plan_zygote.spawn(entry, spec, name="reference plan")
-            return _opened(ReferenceSession(child, task), "run", None)
+            return _opened(ReferenceSession(child, task), scale, None)
 
-        return self.once((task.hash, "plan"), make)
+        return self.once((task.hash, f"plan {scale}"), make)
 
-    def figures(self, sources: SourceSet) -> RealCompile:
-        """ptxas figures of a build that is in the cache by now."""
-        build = self._builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+    def build_once(self, sources: SourceSet, timeout_s: float) -> Build:
+        """Who asks for the same while it is built gets that result, a time-out too."""
+        key = sources.model_dump_json()
+        with self._lock:
+            future = self._building.get(key)
+            mine = future is None
+            if future is None:
+                future = self._building[key] = Future()
+        if mine:
+            try:
+                future.set_result(self._builder.build(sources, timeout_s=timeout_s))
+            except BaseException as error:
+                future.set_exception(error)
+            finally:
+                with self._lock:
+                    del self._building[key]
+        return future.result()
+
+    def figures(self, sources: SourceSet, timeout_s: float) -> RealCompile:
+        """ptxas figures of a build that is made at this time, or is in the cache by now."""
+        build = self.build_once(sources, timeout_s)
         return RealCompile(ok=True, resources=build.resources, engine=build.real_compile)
 
-    def gpu_reference(self, task: Task, gpu: Gpu) -> GpuReference:
-        """At the task's own shapes, unless they are too large to be sent about."""
+    def gpu_reference(
+        self, task: Task, gpu: Gpu, overrides: dict[str, int] | None = None
+    ) -> GpuReference:
+        """At the task's own shapes, unless others are given, or they are too large to be sent."""
 
         def make() -> ReferenceSession:
             child = self._zygote.spawn(
@@ -318,9 +341,13 @@ class CudaTarget:
                 self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048),
                 name="reference gpu",
             )
-            return _opened(GpuReference(child, task, gpu), "own", self._reduced(task))
+            sizes = self._reduced(task) if overrides is None else overrides
+            return _opened(GpuReference(child, task, gpu), "own", sizes)
 
-        found = self.once((task.hash, f"gpu {gpu.info.uuid}"), make)
+        key = f"gpu {gpu.info.uuid}"
+        if overrides is not None:
+            key += f" at {sorted(overrides.items())}"
+        found = self.once((task.hash, key), make)
         assert isinstance(found, GpuReference)
         return found
 
@@ -329,7 +356,7 @@ class CudaTarget:
         plan = self.plan_or_none(task)
         if plan is None or plan.least_bytes <= _OWN_SHAPES_BYTES:
             return {}
-        return self._plain_reference(task).scaling("run")
+        return self.plain_reference(task, "run").scaling("run")
 
     def gpu_spec(self, memory_mb: int, *, allow_exec: bool = False, tmp_mb: int = 512) -> JailSpec:
         """A jail with the cards in it, of the best kind that CUDA comes up in."""
@@ -352,7 +379,7 @@ class CudaTarget:
 
     def open_session(self, options: VerifyOptions, gpu: Gpu | None) -> CudaSession:
         def build(sources: SourceSet) -> Build:
-            return self._builder.build(sources, timeout_s=BUILD_TIMEOUT_S)
+            return self.build_once(sources, options.build_timeout_s or BUILD_TIMEOUT_S)
 
         settings = RunnerSettings(
             runtime_library=str(self._builder.runtime_library()),

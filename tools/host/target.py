@@ -190,7 +190,8 @@ class HostTarget:
         mode: Literal["fast", "check"] = "check" if checked else "fast"
 
         def build(sources: SourceSet) -> Build:
-            return self._builder.build(sources, mode=mode, timeout_s=BUILD_TIMEOUT_S)
+            limit = options.build_timeout_s or BUILD_TIMEOUT_S
+            return self._builder.build(sources, mode=mode, timeout_s=limit)
 
         settings = RunnerSettings(
             runtime_library=str(self._builder.runtime_library()),
