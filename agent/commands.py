@@ -372,4 +372,8 @@ def _verify_object(
         "flags": list(verdict.flags),
         "seconds": seconds,
         "op": chosen.op,
+        "speedups": {
+            s.baseline: {"ratio": s.ratio, "low": s.low, "high": s.high, "faster": s.faster}
+            for s in (verdict.timing.speedups if verdict.timing else ())
+        },
     }

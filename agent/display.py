@@ -33,6 +33,7 @@ from musaagent.traces.schema import (
     RunStarted,
     VerdictReached,
 )
+from musaagent.traces.speed import speed_lines
 from musaagent.traces.store import Trajectory
 
 _PIPE_WIDTH = 160
@@ -161,6 +162,9 @@ def show_result(result: RunResult) -> None:
     )
     if result.candidate:
         _line(out, f"kernel   {result.candidate}")
+        timing = result.verdict.timing if result.verdict else None
+        for line in speed_lines(timing) if timing else ():
+            _line(out, f"speed    {line.strip()}")
     elif result.attempt:
         _line(out, f"attempt  {result.attempt} (did not pass)")
     _line(out, f"report   {result.run}/report.md")
@@ -284,7 +288,9 @@ def _show_turn(out: Console, trajectory: Trajectory, received: AnswerReceived, b
         for line in _profile_lines(taken.profile):
             _line(out, line)
     if given := trajectory.find(RewardGiven, turn):
-        _line(out, f"reward: {given.reward.score:g}")
+        nu = given.reward.speedup
+        earned = "" if nu is None else f", with a speed-up of {nu:.2f} over eager"
+        _line(out, f"reward: {given.reward.score:g}{earned}")
 
 
 def _plan_lines(plan: Plan) -> list[str]:
@@ -303,7 +309,9 @@ def _plan_lines(plan: Plan) -> list[str]:
 
 def _build_line(build: Build) -> str:
     took = (
-        "cached" if build.cached else f"{build.seconds:.1f} s ({build.compiler_seconds:.1f} s g++)"
+        "cached"
+        if build.cached
+        else f"{build.seconds:.1f} s ({build.compiler_seconds:.1f} s of compilers)"
     )
     if build.ok and not build.level:
         return f"build: nothing to build yet ({build.log_tail or 'no load_inline call'})"
@@ -332,6 +340,8 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
     if verdict.shapes:
         lines.append(f"ran {', '.join(verdict.shapes)}")
     lines += [_launch_line(launch) for launch in verdict.launches]
+    if verdict.timing is not None:
+        lines += speed_lines(verdict.timing)
     if verdict.phase_seconds:
         parts = ", ".join(f"{name} {took:.2f}" for name, took in verdict.phase_seconds.items())
         lines.append(f"{verdict.seconds:.2f} s: {parts}")

@@ -27,9 +27,14 @@ def best_turn(trajectory: Trajectory) -> int | None:
 
 
 def sort_key(verdict: Verdict, profile: Profile | None) -> tuple[float, float]:
-    """Smaller is better: how far it came, then what it costs (passed) or how wrong it is."""
+    """Smaller is better: how far it came, then what it costs (passed) or how wrong it is.
+
+    The cost is the measured time, and where nothing was timed the bytes moved.
+    """
     stage = float(_FURTHEST_FIRST.index(verdict.status))
     if verdict.status is Status.PASSED:
+        if verdict.timing is not None and not verdict.timing.too_fast:
+            return stage, verdict.timing.candidate.median_ms
         return stage, global_bytes(profile)
     if verdict.status is Status.MISMATCH:
         numeric = verdict.kind in (MismatchKind.NUMERIC, MismatchKind.NONFINITE)
@@ -41,13 +46,13 @@ def sort_key(verdict: Verdict, profile: Profile | None) -> tuple[float, float]:
 def global_bytes(profile: Profile | None) -> float:
     """Bytes that all launches moved to and from global memory; infinite where not measured.
 
-    The host target has no speed to compare, and moving less is the one cost that it can see.
+    The host target has no speed to compare; moving less is the one cost that it can see. Where
+    times are measured, one without a time comes after all that have one.
     """
-    if profile is None or not profile.launches:
+    if profile is None:
         return float("inf")
-    return float(
-        sum(
-            launch.count * (launch.global_read_bytes + launch.global_write_bytes)
-            for launch in profile.launches
-        )
+    moved = sum(
+        launch.count * (launch.global_read_bytes + launch.global_write_bytes)
+        for launch in profile.launches
     )
+    return float(moved) if moved else float("inf")  # a GPU's profile does not count them

@@ -189,6 +189,10 @@ class Trial(Record):
     """Largest |error| / allowed error over all outputs; below 1 passes."""
 
 
+FASTER = 1.1
+"""A candidate counts as faster above this ratio, as in MusaCoder's paper (arXiv 2606.04847)."""
+
+
 class Latency(Record):
     """Device time of one implementation, in milliseconds."""
 
@@ -211,6 +215,10 @@ class Speedup(Record):
     low: float
     high: float
 
+    @property
+    def faster(self) -> bool:
+        return self.ratio > FASTER
+
 
 class Timing(Record):
     """Times of a passed candidate beside PyTorch's, taken in turns on the same card."""
@@ -227,6 +235,9 @@ class Timing(Record):
     """The least time that the task's bytes and operations need on this card; None: not known."""
     flags: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
+
+    too_fast: bool = False
+    """Twice below the floor, with data that cannot stay in the cache: nothing is earned by it."""
 
     def over(self, baseline: str = "eager") -> Speedup | None:
         return next((s for s in self.speedups if s.baseline == baseline), None)

@@ -21,6 +21,7 @@ from musaagent.traces.schema import (
     StopReason,
     VerdictReached,
 )
+from musaagent.traces.speed import speed_table
 from musaagent.traces.store import Trajectory
 
 STOP_WORDS = {
@@ -48,6 +49,7 @@ def render_report(trajectory: Trajectory) -> str:
         _section("Where the reference is from", _written(trajectory)),
         _proven(verdict, plan, environment),
         _section("What was not proven", _not_proven(verdict, plan, started)),
+        _section("Speed", speed_table(verdict.timing) if verdict and verdict.timing else []),
         _section("Kernels", _kernels(verdict, taken.profile if taken else None)),
         _section("Traps", [f"- {t.name}: {t.message}" for t in plan.traps] if plan else []),
         _section("Flags", [f"- {flag}" for flag in verdict.flags] if verdict else []),
@@ -175,6 +177,8 @@ def _checked(verdict: Verdict) -> str:
         return "- Checked run: none"
     remarks = [finding_line(f) for f in verdict.findings if f.kind is FindingKind.PARTIAL_WARP]
     said = "nothing was found" if not remarks else "remarks: " + "; ".join(remarks)
+    if verdict.target == "cuda":
+        return f"- Checked run: compute-sanitizer's checks, one call each; {said}"
     return f"- Checked run: every load and store was watched, on small shapes; {said}"
 
 
@@ -183,7 +187,8 @@ def _build(verdict: Verdict) -> list[str]:
     if build is None:
         return []
     cached = ", from the cache" if build.cached else f", {build.compiler_seconds:.1f} s of compiler"
-    lines = [f"- Host build: {build.level or 'none'} headers{cached}"]
+    kind = "Host build" if verdict.target == "host" else "Build"
+    lines = [f"- {kind}: {build.level or 'none'} headers{cached}"]
     if build.real_compile:
         lines.append(f"- Real compile: {build.real_compile}")
     return lines
@@ -209,6 +214,8 @@ def _not_proven(verdict: Verdict | None, plan: Plan | None, started: RunStarted)
             "- Speed: the host target runs the kernel's threads on the CPU. Nothing was timed on "
             "a GPU, and no speed-up is claimed."
         )
+    elif verdict.timing is None:
+        lines.append("- Speed: nothing was timed, and no speed-up is claimed.")
     if plan is not None and plan.scaling:
         lines.append(
             f"- The op's own shapes ({_list(plan.input_shapes)}) were not run; what only shows at "
@@ -231,7 +238,9 @@ def _kernels(verdict: Verdict | None, profile: Profile | None) -> list[str]:
     resources = (profile.resources if profile else ()) or (build.resources if build else ())
     lines = []
     if launches:
-        where = "the checked run's small" if verdict and verdict.checked else "the trials'"
+        on_host = verdict is None or verdict.target == "host"
+        small = verdict is not None and verdict.checked and on_host
+        where = "the checked run's small" if small else "the trials'"
         lines += [
             f"Launches and bytes at {where} shapes:",
             "",
@@ -241,8 +250,8 @@ def _kernels(verdict: Verdict | None, profile: Profile | None) -> list[str]:
     for launch in launches:
         lines.append(
             f"| `{_cell(launch.kernel)}` | {_dim(launch.grid)} | {_dim(launch.block)} | "
-            f"{launch.shared_bytes} B | {launch.count} | {launch.global_read_bytes:,} B | "
-            f"{launch.global_write_bytes:,} B |"
+            f"{launch.shared_bytes} B | {launch.count} | {_bytes(launch.global_read_bytes)} | "
+            f"{_bytes(launch.global_write_bytes)} |"
         )
     if resources:
         lines += [
@@ -255,6 +264,9 @@ def _kernels(verdict: Verdict | None, profile: Profile | None) -> list[str]:
             f"| `{_cell(r.kernel)}` | {r.arch} | {r.registers} | {r.spill_store_bytes}/"
             f"{r.spill_load_bytes} B | {r.static_shared_bytes} B | {r.stack_bytes} B |"
         )
+    if profile is not None and profile.target != "host":
+        told = ", ".join(f"{name} {value:.4g}" for name, value in profile.counters.items())
+        lines += ["", f"Bound by {profile.bound} ({profile.engine}): {told or 'no counters'}"]
     if profile is not None and profile.suggestion:
         lines += ["", f"Still to try ({profile.engine}): {profile.suggestion}"]
     return lines
@@ -264,7 +276,10 @@ def _turns(trajectory: Trajectory) -> list[str]:
     answers = trajectory.all(AnswerReceived)
     if not answers:
         return []
-    rows = ["| turn | asked to | outcome | answer | build |", "| --- | --- | --- | --- | --- |"]
+    rows = [
+        "| turn | asked to | outcome | time | answer | build |",
+        "| --- | --- | --- | --- | --- | --- |",
+    ]
     for received in answers:
         reached = trajectory.find(VerdictReached, received.turn)
         built = trajectory.find(BuildDone, received.turn)
@@ -273,7 +288,7 @@ def _turns(trajectory: Trajectory) -> list[str]:
             seconds = f"{built.build.seconds:.1f} s"
         outcome = _outcome(received.answer, reached)
         rows.append(
-            f"| {received.turn} | {received.phase} | {_cell(outcome)} | "
+            f"| {received.turn} | {received.phase} | {_cell(outcome)} | {_time(reached)} | "
             f"{received.answer.latency_s:.1f} s | {seconds} |"
         )
     return rows
@@ -288,6 +303,20 @@ def _outcome(answer: PolicyAnswer, reached: VerdictReached | None) -> str:
     if reached.same_as_turn is not None:
         text += f" (the candidate of turn {reached.same_as_turn})"
     return text
+
+
+def _time(reached: VerdictReached | None) -> str:
+    """The candidate's median, and how it compares with eager."""
+    timing = reached.verdict.timing if reached else None
+    if timing is None:
+        return ""
+    over = timing.over("eager")
+    return f"{timing.candidate.median_ms:.4g} ms" + (f", {over.ratio:.2f}x eager" if over else "")
+
+
+def _bytes(number: int) -> str:
+    """0 is what stands where nothing was counted."""
+    return f"{number:,} B" if number else "-"
 
 
 def _environment(environment: Environment) -> list[str]:

@@ -14,11 +14,14 @@ def score(
         -0.5 + 0.5 q                       0 < q < 1
         1 + lambda min(max(nu-1, 0), nu_max)   q = 1 and legal
 
-    q is the fraction of trials passed, nu the speed-up over PyTorch. Without a timing the last
-    line is 1: a functional check earns nothing for speed. A verdict that fails although every
-    trial passed (a checked run found a fault) has no q of its own and scores -1.
+    q is the fraction of trials passed, nu the speed-up over PyTorch: `speedup`, or as the verdict's
+    timing has it over eager. Without a timing the last line is 1: a functional check earns nothing
+    for speed. A verdict that fails although every trial passed (a checked run found a fault) has no
+    q of its own and scores -1.
     """
     settings = settings or RewardSettings()
+    if speedup is None:
+        speedup = measured_speedup(verdict)
     if verdict.status is Status.INFRA_ERROR:
         return None
     trials = len(verdict.trials)
@@ -33,3 +36,10 @@ def score(
     return RewardTerms(
         score=value, fraction_passed=fraction, legal=legal, speedup=speedup, settings=settings
     )
+
+
+def measured_speedup(verdict: Verdict) -> float | None:
+    """Ratio of the medians over eager; None without a timing, or with one that cannot be true."""
+    timing = verdict.timing
+    over = None if timing is None or timing.too_fast else timing.over("eager")
+    return None if over is None else over.ratio

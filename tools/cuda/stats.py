@@ -5,9 +5,6 @@ from collections.abc import Sequence
 
 from musaagent.tools.results import Latency, Speedup
 
-FASTER = 1.1
-"""A candidate counts as faster above this ratio."""
-
 
 def percentile(values: Sequence[float], share: float) -> float:
     """By linear interpolation between the ordered values."""

@@ -160,12 +160,14 @@ def take_timing(
     if plan is not None and not reference.overrides:
         floor = floor_ms(gpu.info.name, plan.least_bytes, plan.flops)
     flags: list[str] = []
+    suspect = False
     if _too_fast(series, floor, plan) and (clock.judgement is None or clock.judgement.ok):
         first = clock.judgement
         series = clock.take()  # once more, with inputs that nobody has seen
         if first is not None and clock.judgement is None:
             clock.judgement = first
-        if _too_fast(series, floor, plan):
+        suspect = _too_fast(series, floor, plan)
+        if suspect:
             flags.append(f"faster than the card's floor of {floor:.4g} ms, twice: check it by hand")
     times = series["candidate"].stream
     if side_stream(series):
@@ -185,6 +187,7 @@ def take_timing(
         precision=PRECISION,
         floor_ms=floor,
         flags=tuple(flags),
+        too_fast=suspect,
         shapes=reference.shapes,
     )
     return timing, clock.judgement
