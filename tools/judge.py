@@ -108,7 +108,7 @@ def _outputs(answer: dict[str, Any], blobs: list[bytes]) -> tuple[list[Value], l
             for i, (m, b) in enumerate(zip(metas, blobs, strict=True))
         ]
         trees.skeleton(answer["tree"])
-    except (KeyError, ValueError, TypeError, IndexError) as error:
+    except (KeyError, ValueError, TypeError, IndexError, AttributeError) as error:
         message = f"sent outputs that cannot be read: {error}"
         raise CandidateFailure(Status.RUNTIME_ERROR, message) from None
     return values[:count], values[count:]
@@ -119,6 +119,9 @@ def _illegal(answer: dict[str, Any], expected: Expected, kernels_ran: int) -> st
     odd = answer.get("odd_types") or []
     if odd:
         return f"an output is a {odd[0]}, not a torch.Tensor"
+    replaced = answer.get("replaced") or []
+    if replaced:
+        return f"it replaced {replaced[0]}, by which it is judged or timed"
     operators = illegal_operators(str(name) for name in answer.get("operators") or [])
     if operators:
         names = ", ".join(operators[:5])

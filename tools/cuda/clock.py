@@ -1,8 +1,12 @@
 """Takes the time of one callable on the GPU, inside the process that runs it.
 
-Each repetition: fresh values into the same input buffers, the L2 cache emptied, a short wait on the
-device so that the CPU gets ahead, then event, call, event. A second end event after a device-wide
-synchronisation catches work on other streams.
+Each repetition: a short wait on the device so that the CPU gets ahead, fresh values into the same
+input buffers, the L2 cache emptied, then event, call, event. Nothing but the call comes between the
+emptied cache and the end, so that no other thread finds time to fill it. A second end event after a
+device-wide synchronisation catches work on other streams.
+
+What times are taken by is bound before any candidate is imported: a replaced torch.cuda.Event or
+time.perf_counter changes nothing here (and `guard` tells of it).
 """
 
 import ctypes
@@ -16,6 +20,18 @@ _FLUSH_FACTOR = 2
 _SLEEP_CYCLES_PER_S = 1.5e9
 _LONGEST_SLEEP_S = 0.02
 _SHORTEST_SLEEP_S = 0.0002
+_ENQUEUE_S = 0.00005
+"""What the CPU takes to enqueue one copy, flush or event, at worst."""
+
+_perf_counter = time.perf_counter
+_synchronize: Callable[[], Any] = getattr(torch._C, "_cuda_synchronize", torch.cuda.synchronize)
+_sleep: Callable[[int], Any] = getattr(torch._C, "_cuda_sleep", torch.cuda._sleep)
+_current_stream = torch.cuda.current_stream
+_Event: Any = torch.cuda.Event
+# Of the type in C, which cannot be changed.
+_Base: Any = getattr(torch._C, "_CudaEventBase", torch.cuda.Event)
+_record, _elapsed = _Base.record, _Base.elapsed_time
+_new_event = _Base.__new__
 
 
 class Flusher:
@@ -26,9 +42,12 @@ class Flusher:
         self._buffer = torch.empty(_FLUSH_FACTOR * size // 4, dtype=torch.int32, device="cuda")
         self._reset = _reset_function()
 
-    def __call__(self) -> None:
+    def release(self) -> None:
+        """Persisting lines become ordinary ones; on the CPU's time, not on a stream's."""
         if self._reset is not None:
             self._reset()
+
+    def __call__(self) -> None:
         self._buffer.zero_()
 
 
@@ -65,22 +84,27 @@ def measure(
     Returns milliseconds by the stream's events and by device-wide ones, and the result of
     repetition `keep` (cloned), None for -1.
     """
-    pause = min(max(2.0 * host_s, _SHORTEST_SLEEP_S), _LONGEST_SLEEP_S)
+    pause = max(2.0 * host_s + (len(buffers) + 6) * _ENQUEUE_S, _SHORTEST_SLEEP_S)
+    cycles = int(min(pause, _LONGEST_SLEEP_S) * _SLEEP_CYCLES_PER_S)
     stream_ms, device_ms, kept = [], [], None
     for index in range(count):
+        start, end, after = (_new_event(_Event, enable_timing=True) for _ in range(3))
+        stream = _current_stream()
+        flusher.release()
+        for buffer in buffers:
+            buffer.zero_()  # who reads its inputs ahead of its turn reads wrong ones
+        _synchronize()
+        _sleep(cycles)
         refresh(buffers, sets[(first + index) % len(sets)])
         flusher()
-        torch.cuda.synchronize()
-        start, end, after = (torch.cuda.Event(enable_timing=True) for _ in range(3))
-        torch.cuda._sleep(int(pause * _SLEEP_CYCLES_PER_S))  # type: ignore[no-untyped-call,unused-ignore]
-        start.record()
+        _record(start, stream)
         result = call()
-        end.record()
-        torch.cuda.synchronize()
-        after.record()
-        torch.cuda.synchronize()
-        stream_ms.append(start.elapsed_time(end))
-        device_ms.append(start.elapsed_time(after))
+        _record(end, stream)
+        _synchronize()
+        _record(after, stream)
+        _synchronize()
+        stream_ms.append(_elapsed(start, end))
+        device_ms.append(_elapsed(start, after))
         if index == keep:
             kept = clone_tree(result)
         del result
@@ -91,11 +115,11 @@ def host_seconds(call: Callable[[], Any], count: int = 5) -> float:
     """How long the CPU is busy with one call, with the device idle before it: the median."""
     found = []
     for _ in range(count):
-        torch.cuda.synchronize()
-        start = time.perf_counter()
+        _synchronize()
+        start = _perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    torch.cuda.synchronize()
+        found.append(_perf_counter() - start)
+    _synchronize()
     return sorted(found)[count // 2]
 
 

@@ -52,6 +52,7 @@ _PRELOAD = (
     "musaagent.tools.cuda.worker",
     "musaagent.tools.cuda.worker_reference",
     "musaagent.tools.cuda.clock",
+    "musaagent.tools.cuda.guard",
     "musaagent.tools.cuda.bridge",
     "musaagent.tools.host.torch_shim_extension",
 )

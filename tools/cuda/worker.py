@@ -144,6 +144,7 @@ class CudaWorker(CandidateWorker):
     def run(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
         import torch
 
+        from musaagent.tools.cuda.guard import replaced
         from musaagent.tools.cuda.kernels import record_kernels
 
         self._place_inputs([t.cuda() for t in decode_tensors(header["tensors"], blobs)])
@@ -169,6 +170,7 @@ class CudaWorker(CandidateWorker):
             "operators": recorder.names,
             "kernels": kernels,
             "kernels_unseen": unseen,
+            "replaced": replaced(),
             "report": "",
         }
         return answer, out
@@ -221,6 +223,7 @@ class CudaWorker(CandidateWorker):
         import torch
 
         from musaagent.tools.cuda.clock import measure
+        from musaagent.tools.cuda.guard import replaced
 
         with torch.no_grad():
             found = measure(
@@ -237,7 +240,8 @@ class CudaWorker(CandidateWorker):
         if kept is None:
             return {"ok": True, **found}, []
         answer, out = self._packed(kept)
-        return answer | found | {"changed_inputs": [], "operators": []}, out
+        said = {"changed_inputs": [], "operators": [], "replaced": replaced()}
+        return answer | found | said, out
 
     def profile(self) -> _Answer:
         """Kernel times over a few calls on the timed inputs."""

@@ -11,15 +11,18 @@
 #include <type_traits>
 #include <utility>
 
-// Only nvcc knows these.
+// Only nvcc knows these. libstdc++ writes __attribute__((__noinline__)), where an empty macro is
+// harmless and any other is not.
 #undef __launch_bounds__
 #undef __maxnreg__
 #undef __cluster_dims__
 #undef __block_size__
+#undef __noinline__
 #define __launch_bounds__(...)
 #define __maxnreg__(...)
 #define __cluster_dims__(...)
 #define __block_size__(...)
+#define __noinline__
 
 namespace cooperative_groups {}
 namespace nvcuda::wmma {}

@@ -1,0 +1,72 @@
+# crash: compile_error - a kernel that takes the compiler minutes
+import torch
+import torch.nn as nn
+
+rows, columns = 61, 1037
+
+
+class Model(nn.Module):
+    """Scale and shift."""
+
+    def forward(self, x):
+        return x * 3.0 + 1.0
+
+
+def get_inputs():
+    return [torch.rand(rows, columns)]
+
+
+def get_init_inputs():
+    return []
+
+
+# === candidate ===
+
+import torch
+import torch.nn as nn
+from torch.utils.cpp_extension import load_inline
+
+source = r"""
+#include <torch/extension.h>
+#include <cuda_runtime.h>
+template <int Depth, int Place>
+struct Sum {
+    static __device__ __forceinline__ float of(const float* x, int i, int n) {
+        return Sum<Depth - 1, 2 * Place>::of(x, i, n) * x[(i + Place) % n] +
+               Sum<Depth - 1, 2 * Place + 1>::of(x, i, n);
+    }
+};
+
+template <int Place>
+struct Sum<0, Place> {
+    static __device__ __forceinline__ float of(const float* x, int i, int n) {
+        return x[(i * Place + 7) % n];
+    }
+};
+
+__global__ void scale_shift_kernel(const float* x, float* out, int n) {
+    const int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    // 2^12 terms, all of them inlined.
+    out[i] = Sum<12, 1>::of(x, i, n);
+}
+
+torch::Tensor scale_shift(torch::Tensor x) {
+    auto out = torch::empty_like(x);
+    const int n = x.numel();
+    scale_shift_kernel<<<(n + 255) / 256, 256>>>(x.data_ptr<float>(), out.data_ptr<float>(), n);
+    return out;
+}
+"""
+
+module = load_inline(
+    name="endless_compile",
+    cpp_sources="torch::Tensor scale_shift(torch::Tensor x);",
+    cuda_sources=source,
+    functions=["scale_shift"],
+)
+
+
+class ModelNew(nn.Module):
+    def forward(self, x):
+        return module.scale_shift(x.contiguous())
