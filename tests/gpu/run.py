@@ -21,6 +21,9 @@ from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task, check_task
 
 HERE = Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import stages as stages_of_files  # noqa: E402
+
 TESTS = HERE.parent
 MARK = "# === candidate ==="
 LIMIT_S = 560.0
@@ -58,6 +61,9 @@ def main() -> int:
             "timed": run.timed,
             "profile": run.profile,
             "faults": run.faults,
+            "crashes": lambda: stages_of_files.crashes(target),
+            "honesty": lambda: stages_of_files.honesty(target),
+            "sanitizer": lambda: stages_of_files.sanitizer(target),
             "stock": run.stock,
             "levels": run.levels,
         }

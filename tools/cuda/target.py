@@ -3,7 +3,6 @@
 Without a GPU it compiles for sm_90 and says that nothing ran.
 """
 
-import random
 import shutil
 import tempfile
 import threading
@@ -26,7 +25,7 @@ from musaagent.tools.cuda.kinds import working_kind
 from musaagent.tools.cuda.profile import cuda_profile
 from musaagent.tools.cuda.reference import GpuReference
 from musaagent.tools.cuda.session import CudaSession
-from musaagent.tools.cuda.timing import take_timing
+from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.jail import JailSpec, Kind
@@ -34,10 +33,9 @@ from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build, Profile, Status, Verdict
-from musaagent.tools.session import CandidateFailure, RunnerSettings
+from musaagent.tools.session import RunnerSettings
 from musaagent.tools.target import Capability, TargetName, VerifyOptions
 from musaagent.tools.task import Task
-from musaagent.tools.tolerance import ToleranceRule
 from musaagent.tools.verifier import build_only, verify
 from musaagent.tools.zygote import Zygote
 
@@ -162,56 +160,10 @@ class CudaTarget:
             verdict = verdict.model_copy(update={"flags": (*verdict.flags, flag)})
         verdict = with_checked_run(bench, task, candidate, options, verdict)
         if verdict.status is Status.PASSED and options.timing:
-            verdict = self._timed(bench, task, candidate, plain, verdict)
+            verdict = with_times(bench, task, candidate, plain, verdict)
         return verdict
 
-    def _timed(
-        self,
-        bench: "GpuBench",
-        task: Task,
-        candidate: Candidate,
-        options: VerifyOptions,
-        verdict: Verdict,
-    ) -> Verdict:
-        """The verdict with its timing; a candidate that is wrong while it is timed has not passed.
-
-        It runs in a process of its own, so that what it learned in the trials is of no use.
-        """
-        from musaagent.tools.cuda.timed import time_again
-
-        reference = bench.reference(task, "run")
-        assert isinstance(reference, GpuReference)
-        rule = ToleranceRule(options.atol, options.rtol)
-        draw = random.SystemRandom()
-        session = bench.open_candidate(options, checked=False)
-        try:
-            return time_again(
-                session,
-                reference,
-                candidate,
-                verdict,
-                lambda: take_timing(
-                    session, reference, bench.gpu, self.plan_or_none(task), draw, rule
-                ),
-                draw.getrandbits(48),
-            )
-        except CandidateFailure as failure:
-            return verdict.model_copy(
-                update={
-                    "status": failure.status,
-                    "kind": None,
-                    "message": f"while it was timed: {failure.message}",
-                    "details": failure.details,
-                }
-            )
-        except InfraError as error:
-            # A baseline took the reference worker down: the verdict stands, without times.
-            self._drop_reference(task, bench.gpu)
-            return verdict.model_copy(update={"flags": (*verdict.flags, f"not timed: {error}")})
-        finally:
-            session.close()
-
-    def _drop_reference(self, task: Task, gpu: Gpu) -> None:
+    def drop_reference(self, task: Task, gpu: Gpu) -> None:
         with self._lock:
             future = self._references.pop((task.hash, f"gpu {gpu.info.uuid}"), None)
         _close_all([future] if future is not None else [])

@@ -1,37 +1,65 @@
 """A passed candidate once more, in a fresh process, for its time."""
 
-from collections.abc import Callable
+import random
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from musaagent.errors import InfraError
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.reference import GpuReference
-from musaagent.tools.cuda.session import CudaSession
-from musaagent.tools.judge import Judgement
-from musaagent.tools.results import Status, Timing, Verdict
+from musaagent.tools.cuda.timing import BASELINES, take_timing
+from musaagent.tools.results import Status, Verdict
+from musaagent.tools.session import CandidateFailure
+from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import Task
+from musaagent.tools.tolerance import ToleranceRule
 from musaagent.tools.verifier import construct_again
 
-Take = Callable[[], tuple[Timing, Judgement | None]]
+if TYPE_CHECKING:
+    from musaagent.tools.cuda.bench import GpuBench
 
 
-def time_again(
-    session: CudaSession,
-    reference: GpuReference,
+def with_times(
+    bench: "GpuBench",
+    task: Task,
     candidate: Candidate,
+    options: VerifyOptions,
     verdict: Verdict,
-    take: Take,
-    seed: int,
+    baselines: Sequence[str] = BASELINES,
 ) -> Verdict:
-    """The verdict with its timing, or what was wrong in the repetition that was looked at."""
-    construct_again(session, reference, candidate, seed)
-    timing, judged = take()
+    """The verdict with its timing; a candidate that is wrong while it is timed has not passed.
+
+    It runs in a process of its own, so that what it learned in the trials is of no use.
+    """
+    target, draw = bench.target, random.SystemRandom()
+    reference = bench.reference(task, "run")
+    assert isinstance(reference, GpuReference)
+    rule, plan = ToleranceRule(options.atol, options.rtol), target.plan_or_none(task)
+    session = bench.open_candidate(options, checked=False)
+    try:
+        construct_again(session, reference, candidate, draw.getrandbits(48))
+        timing, judged = take_timing(session, reference, bench.gpu, plan, draw, rule, baselines)
+    except CandidateFailure as failure:
+        update = {
+            "status": failure.status,
+            "kind": None,
+            "message": f"while it was timed: {failure.message}",
+            "details": failure.details,
+        }
+        return verdict.model_copy(update=update)
+    except InfraError as error:
+        # A baseline took the reference worker down: the verdict stands, without times.
+        target.drop_reference(task, bench.gpu)
+        return verdict.model_copy(update={"flags": (*verdict.flags, f"not timed: {error}")})
+    finally:
+        session.close()
     if judged is None or judged.ok:
         return verdict.model_copy(update={"timing": timing})
-    status = Status.ILLEGAL if judged.illegal else Status.MISMATCH
-    return verdict.model_copy(
-        update={
-            "status": status,
-            "kind": None if judged.illegal else judged.kind,
-            "message": f"while it was timed: {judged.illegal or judged.message}",
-            "details": judged.details,
-            "errors": judged.errors,
-        }
-    )
+    wrong = {
+        "status": Status.ILLEGAL if judged.illegal else Status.MISMATCH,
+        "kind": None if judged.illegal else judged.kind,
+        "message": f"while it was timed: {judged.illegal or judged.message}",
+        "details": judged.details,
+        "errors": judged.errors,
+    }
+    return verdict.model_copy(update=wrong)

@@ -6,6 +6,7 @@ two events, with the CPU ahead of the device on both sides; `clock` has one repe
 
 import random
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -56,6 +57,7 @@ class _Clock:
     gpu: Gpu
     draw: random.Random
     rule: ToleranceRule
+    baselines: Sequence[str]
     seeds: list[int] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     judgement: Judgement | None = None
@@ -82,8 +84,9 @@ class _Clock:
             answer, _ = self.session.request(header, inputs.blobs, doing="warm up for timing")
             index += 1
         series["candidate"].host_s = float(answer["host_s"])
-        for name in BASELINES:
-            made = self.reference.baseline(name, len(self.seeds), fresh=name == BASELINES[0])
+        for name in self.baselines:
+            first = name == self.baselines[0]
+            made = self.reference.baseline(name, len(self.seeds), fresh=first)
             if made["error"]:
                 self.missing[name] = made["error"]
             else:
@@ -152,9 +155,10 @@ def take_timing(
     plan: Plan | None,
     draw: random.Random,
     rule: ToleranceRule,
+    baselines: Sequence[str] = BASELINES,
 ) -> tuple[Timing, Judgement | None]:
     """The timing, and what a run in the middle of it showed. Raises CandidateFailure."""
-    clock = _Clock(session, reference, gpu, draw, rule)
+    clock = _Clock(session, reference, gpu, draw, rule, baselines)
     series = clock.take()
     floor = None
     if plan is not None and not reference.overrides:
@@ -175,7 +179,7 @@ def take_timing(
         flags.append("work went on after its stream's end: timed to the end of the whole device")
     if reference.overrides:
         flags.append("timed at reduced shapes: the task's own are too large")
-    names = [name for name in BASELINES if name in series]
+    names = [name for name in baselines if name in series]
     timing = Timing(
         device=gpu.info.name,
         candidate=latency([t for r in times for t in r], series["candidate"].host_s),

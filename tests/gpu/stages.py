@@ -1,0 +1,162 @@
+"""Stages of `run.py` with files of their own: crashes, timing cheats, compute-sanitizer."""
+
+import json
+import statistics
+import time
+from pathlib import Path
+from typing import Any
+
+from musaagent.tools.candidate import Candidate
+from musaagent.tools.cuda.bench import GpuBench
+from musaagent.tools.cuda.target import CudaTarget
+from musaagent.tools.cuda.timed import with_times
+from musaagent.tools.feedback import finding_line
+from musaagent.tools.results import Verdict
+from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import Task, check_task
+
+HERE = Path(__file__).resolve().parent
+TESTS = HERE.parent
+MARK = "# === candidate ==="
+GOOD = TESTS / "candidates" / "softmax_warp.py"
+TIMES = 10
+# A cheat that gains less than the clock's own spread gains nothing.
+NO_GAIN = 0.95
+SANITIZED = (
+    "relu_no_tail_guard",
+    "argmax_no_barrier",
+    "matmul_no_second_barrier",
+    "layernorm_divergent_barrier",
+    "embedding_device_assert",
+)
+
+
+def read(path: Path) -> tuple[Task, Candidate]:
+    op, _, answer = path.read_text().partition(MARK)
+    return check_task(path, op), Candidate(source=answer)
+
+
+def header(path: Path) -> dict[str, str]:
+    """`# KEY: VALUE` lines at the top, the first without what follows ` - `."""
+    found = {}
+    for line in path.read_text().splitlines():
+        if not line.startswith("# "):
+            break
+        key, _, value = line[2:].partition(": ")
+        found[key] = value.partition(" - ")[0]
+    return found
+
+
+def judge(
+    target: CudaTarget, path: Path, options: VerifyOptions
+) -> tuple[Verdict | None, dict[str, Any]]:
+    start = time.monotonic()
+    try:
+        verdict = target.verify(*read(path), options)
+    except Exception as error:
+        return None, {"status": "exception", "message": f"{type(error).__name__}: {error}"}
+    row: dict[str, Any] = {"status": verdict.status.value, "message": verdict.message}
+    row |= {"flags": list(verdict.flags), "seconds": round(time.monotonic() - start, 1)}
+    row["level"] = verdict.build.level if verdict.build else ""
+    if verdict.timing is not None:
+        row["median_ms"] = verdict.timing.candidate.median_ms
+        row["timing"] = verdict.timing.model_dump(mode="json")
+    return verdict, row
+
+
+def crashes(target: CudaTarget) -> dict[str, dict[str, Any]]:
+    """Twelve kinds one after the other, then a good candidate: 13 statuses beside those wanted."""
+    options = VerifyOptions(timing=False, timeout_s=8.0, build_timeout_s=20.0, trials=2)
+    rows = {}
+    paths = sorted((HERE / "crashes").glob("*.py"))
+    for path in [*paths, GOOD]:
+        wanted = header(path).get("crash", "passed")
+        _, row = judge(target, path, options if path != GOOD else VerifyOptions(timing=False))
+        row["as_wanted"] = row["status"] in wanted.split(" or ")
+        rows[path.stem] = row
+        print(
+            f"{path.stem:22} {row['status']:14} wanted {wanted:14} {row['message'][:90]}",
+            flush=True,
+        )
+    right = sum(row["as_wanted"] for row in rows.values())
+    print(f"crashes: {right} of {len(rows)} statuses as wanted", flush=True)
+    return rows
+
+
+def honesty(target: CudaTarget) -> dict[str, dict[str, Any]]:
+    """An honest kernel ten times, then every cheat beside its honest twin."""
+    rows: dict[str, dict[str, Any]] = {"honest x10": again(target, HERE / "timing" / "honest.py")}
+    options = VerifyOptions(timeout_s=60.0, trials=5)
+    paths = sorted(
+        (HERE / "timing").glob("*.py"), key=lambda p: (not p.stem.startswith("honest"), p)
+    )
+    for path in paths:
+        said = header(path)
+        verdict, row = judge(target, path, options)
+        name = "" if path.stem.startswith("honest") else said.get("twin", "honest")
+        twin = rows.get(name, {}).get("median_ms")
+        ok = row["status"] in said["timing"].split(" or ")
+        if "flag" in said and verdict is not None and verdict.timing is not None:
+            ok = ok and any(flag.startswith(said["flag"]) for flag in verdict.timing.flags)
+        if twin and "median_ms" in row:
+            row["against_twin"] = round(row["median_ms"] / twin, 3)
+            ok = ok and row["against_twin"] >= NO_GAIN
+        rows[path.stem] = row | {"as_wanted": ok}
+        timing = row.get("timing") or {}
+        print(
+            f"{path.stem:20} {row['status']:10} wanted {said['timing']:20} "
+            f"median {row.get('median_ms', '-')} ms, against its twin {row.get('against_twin', '-')}, "
+            f"flags {json.dumps(timing.get('flags', row.get('flags')))}, {row['message'][:100]}",
+            flush=True,
+        )
+    return rows
+
+
+def again(target: CudaTarget, path: Path) -> dict[str, Any]:
+    """The median of one kernel in ten processes, each timed beside eager alone."""
+    task, candidate = read(path)
+    options = VerifyOptions(timing=False, timeout_s=60.0, trials=2)
+    verdict = target.verify(task, candidate, options)
+    row: dict[str, Any] = {"status": verdict.status.value, "message": verdict.message}
+    medians: list[float] = []
+    gpu = target.pool.gpus[0]
+    for _ in range(TIMES):
+        timed = with_times(GpuBench(target, gpu), task, candidate, options, verdict, ("eager",))
+        if timed.timing is None:
+            return row | {
+                "status": timed.status.value,
+                "message": timed.message,
+                "as_wanted": False,
+            }
+        medians.append(timed.timing.candidate.median_ms)
+    spread = max(medians) / min(medians) - 1
+    row |= {"medians_ms": medians, "spread": spread, "as_wanted": spread <= 0.03}
+    print(
+        f"honest x{TIMES}: min {min(medians):.5f}, median {statistics.median(medians):.5f}, "
+        f"max {max(medians):.5f} ms, spread {spread:.2%} (wanted: at most 3 %)",
+        flush=True,
+    )
+    return row
+
+
+def sanitizer(target: CudaTarget) -> dict[str, dict[str, Any]]:
+    """compute-sanitizer on planted faults and on a right candidate."""
+    rows = {}
+    faults = [TESTS / "faults" / f"{name}.py" for name in SANITIZED]
+    for path in [GOOD, *faults]:
+        options = VerifyOptions(timing=False, check=True, timeout_s=20.0, trials=2)
+        verdict, row = judge(target, path, options)
+        wanted = header(path).get("fault", "passed").split(" or ")
+        found = [finding_line(f) for f in verdict.findings] if verdict else []
+        kinds = {f"check:{f.kind.value}" for f in verdict.findings} if verdict else set()
+        row |= {"findings": found[:5], "checked": bool(verdict and verdict.checked)}
+        row["as_wanted"] = bool(kinds & set(wanted)) or (
+            path == GOOD and row["status"] == "passed" and row["checked"]
+        )
+        rows[path.stem] = row
+        print(
+            f"{path.stem:28} {row['status']:14} wanted {' or '.join(wanted)}: "
+            f"{found[0] if found else 'no finding'}; flags {row.get('flags')} ({row.get('seconds')} s)",
+            flush=True,
+        )
+    return rows
