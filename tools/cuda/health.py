@@ -3,9 +3,11 @@
 import importlib.metadata
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from musaagent.errors import ToolchainMissing
 from musaagent.tools.cuda.devices import GpuInfo
+from musaagent.tools.cuda.sanitizer import REMEDY, find_sanitizer
 from musaagent.tools.cuda.toolchain import find_toolkit
 from musaagent.tools.target import Capability
 
@@ -39,19 +41,17 @@ def capabilities(gpus: Sequence[GpuInfo]) -> tuple[Capability, ...]:
             "install a torch built for CUDA",
             required=False,
         ),
-        *(_tool(name, what) for name, what in _OPTIONAL),
+        _tool("ncu", "hardware counters in the profile", shutil.which("ncu"), "install ncu"),
+        _tool(
+            "compute-sanitizer",
+            "memory and race checks on the GPU",
+            find_sanitizer(),
+            REMEDY,
+        ),
         Capability("sandbox", sandbox.ok, sandbox.detail, sandbox.remedy, required=False),
     )
 
 
-_OPTIONAL = (
-    ("ncu", "hardware counters in the profile"),
-    ("compute-sanitizer", "memory and race checks on the GPU"),
-)
-
-
-def _tool(name: str, what: str) -> Capability:
-    found = shutil.which(name)
-    return Capability(
-        name, found is not None, found or f"not found: no {what}", f"install {name}", required=False
-    )
+def _tool(name: str, what: str, found: str | Path | None, remedy: str) -> Capability:
+    detail = str(found) if found else f"not found: no {what}"
+    return Capability(name, found is not None, detail, remedy, required=False)
