@@ -74,10 +74,12 @@ def run_tool(
     read_only: Sequence[Path],
     timeout_s: float,
     env: Mapping[str, str] | None = None,
+    *,
+    alone: bool = True,
 ) -> JailedResult:
-    """The tool's command line in front of ours; it holds the card meanwhile."""
+    """The tool's command line in front of ours; with `alone` nothing else is on the card."""
     program = [sys.executable, "-I", "-c", _BOOT, import_path(), str(folder)]
-    with gpu.turn():
+    with gpu.turn() if alone else gpu.share():
         return run_jailed(
             [*tool, *program],
             timeout_s=timeout_s,

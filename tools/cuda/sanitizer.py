@@ -116,7 +116,7 @@ def run_check(
         paths = [*read_only, real.parent, real.parent.parent / "compute-sanitizer"]
         paths = [path for path in paths if path.exists()]
         try:
-            done = run_tool(line, folder, gpu, kind, paths, timeout_s, _ENV)
+            done = run_tool(line, folder, gpu, kind, paths, timeout_s, _ENV, alone=False)
         except MusaagentError as error:
             return CheckReport(check, why=str(error))
         text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
