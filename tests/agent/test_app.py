@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 import musaagent
-from musaagent.app import open_target, read_candidate, solve
+from musaagent.app import open_target, read_candidate, settings_of, solve
 from musaagent.errors import TaskError, ToolchainMissing, UsageError
+from musaagent.evaluation import EvalSettings
 from musaagent.opening import open_policy
 from musaagent.rundir import write_whole
 from musaagent.tools.extract import ExtractionError
@@ -162,3 +163,13 @@ def test_no_tracing_leaves_the_machine(play: Play, monkeypatch: pytest.MonkeyPat
         listener.join()
     assert played.result.status == "solved"
     assert heard == []
+
+
+def test_the_watched_run_is_for_who_asks_on_a_gpu_and_for_all_elsewhere() -> None:
+    assert settings_of("host", "builtin", {}).check
+    assert not settings_of("cuda", "builtin", {"check": None}).check
+    assert settings_of("cuda", "builtin", {"check": True}).check
+    assert not settings_of("host", "builtin", {"check": False}).check
+    assert EvalSettings(target="host").run_settings().check
+    assert not EvalSettings(target="cuda").run_settings().check
+    assert EvalSettings(target="cuda", check=True).run_settings().check
