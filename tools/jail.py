@@ -315,9 +315,14 @@ def _apply_landlock(spec: JailSpec, tmp: str) -> None:
         readable: tuple[str, ...] = ("/",)
     else:
         readable = mounts.visible_paths((*spec.read_only, "/proc", "/sys"))
+    writable = [*spec.writable, tmp]
+    if spec.kind is Kind.NAMESPACES:
+        writable.append("/dev/shm")
+    if spec.devices:
+        writable.append("/proc/self/task")  # the CUDA driver names its threads there, or gives up
     landlock.restrict(
         readable=readable,
-        writable=(*spec.writable, tmp, *(("/dev/shm",) if spec.kind is Kind.NAMESPACES else ())),
+        writable=writable,
         devices=(*mounts.DEVICES, *spec.devices),
         allow_exec=spec.allow_exec,
         allow_tcp=not spec.no_network,

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 import torch
+import torch._dynamo  # wraps torch.manual_seed, which is to be the original from here on
 import torch.profiler
 
 from musaagent.tools import trees, wire

@@ -28,6 +28,7 @@ from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
 from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.host.target import TRACING_PRELOAD
 from musaagent.tools.jail import JailSpec, Kind
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.opgraph import Plan
@@ -45,6 +46,8 @@ _OWN_SHAPES_BYTES = 4 << 30
 # Forked workers must find torch imported and CUDA untouched.
 _PRELOAD = (
     "torch",
+    *TRACING_PRELOAD,
+    "torch._inductor.config",  # torch's profiler imports it at its first use, which takes seconds
     "torch.utils._python_dispatch",
     "torch.profiler",
     "musaagent.tools.cuda.worker",
@@ -54,7 +57,12 @@ _PRELOAD = (
     "musaagent.tools.cuda.bridge",
     "musaagent.tools.host.torch_shim_extension",
 )
-_PLAN_PRELOAD = ("torch", "musaagent.tools.worker_reference", "musaagent.tools.plan")
+_PLAN_PRELOAD = (
+    "torch",
+    *TRACING_PRELOAD,
+    "musaagent.tools.worker_reference",
+    "musaagent.tools.plan",
+)
 
 
 class CudaTarget:
@@ -99,6 +107,7 @@ class CudaTarget:
         """What warm_up does, behind the caller's back; who needs a part waits for it."""
         return [
             self._threads.submit(self._zygote.start),
+            self._threads.submit(self._plan_zygote.start),
             self._threads.submit(self._builder.runtime_library),
         ]
 

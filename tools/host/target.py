@@ -32,6 +32,14 @@ BUILD_TIMEOUT_S = 180.0
 REFERENCE_MEMORY_MB = 8192
 UNTOUCHED_MB = 256 << 10
 """Tensors of the task's own sizes are reserved, and never written."""
+# Tracing imports these at its first use, which takes longer than the trace.
+TRACING_PRELOAD = (
+    "torch._dynamo",
+    "torch._inductor",
+    "torch.fx.experimental.proxy_tensor",
+    "torch.fx.experimental.symbolic_shapes",
+    "torch._subclasses.fake_tensor",
+)
 _PRELOAD = (
     "torch",
     "torch.utils.cpp_extension",
@@ -40,12 +48,7 @@ _PRELOAD = (
     "musaagent.tools.worker_reference",
     "musaagent.tools.reference",
     "musaagent.tools.plan",
-    # Tracing imports these at its first use, which takes longer than the trace.
-    "torch._dynamo",
-    "torch._inductor",
-    "torch.fx.experimental.proxy_tensor",
-    "torch.fx.experimental.symbolic_shapes",
-    "torch._subclasses.fake_tensor",
+    *TRACING_PRELOAD,
     "musaagent.tools.host.bridge",
     "musaagent.tools.host.torch_shim",
 )
