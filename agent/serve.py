@@ -5,15 +5,18 @@ taken, else `uvx` makes an environment for it.
 """
 
 import os
+import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from urllib.parse import urlsplit
 
 from musaagent.errors import InfraError, ToolchainMissing, UsageError
 from musaagent.machine import run_tool
@@ -24,6 +27,10 @@ _SHARE = 0.92
 """Part of each GPU's memory that vLLM may take."""
 _OVERHEAD_GIB = 4.0
 """CUDA context, activations and graphs, on each GPU."""
+_MUSA_ROW = re.compile(r"^\d+\s+MTT\b.*\dMiB\((\d+)MiB\)", re.MULTILINE)
+"""A card in mthreads-gmi's table: used memory, and in brackets the whole. Seen in outputs that
+Moore Threads and users published for versions 1.14 to 2.4; not run on such a card."""
+_STDERR = 2
 _POLL_S = 1.0
 _STOP_S = 20.0
 
@@ -75,8 +82,12 @@ def plan(
     gpus: str | None = None,
     host: str = "127.0.0.1",
     port: int = 8000,
+    more: Sequence[str] = (),
 ) -> ServePlan:
-    """The command. Raises UsageError for a wrong choice, ToolchainMissing for what cannot fit."""
+    """The command; `more` are flags of vLLM's own, put last so that they win.
+
+    Raises UsageError for a wrong choice, ToolchainMissing for what cannot fit.
+    """
     known = SIZES.get(size.lower())
     if known is None:
         raise UsageError(f"no size {size!r}; MusaCoder has {' and '.join(sorted(SIZES))}")
@@ -103,7 +114,7 @@ def plan(
         flags.append("--enforce-eager")
         environment = (("VLLM_WORKER_MULTIPROC_METHOD", "spawn"),)
         remarks.append("MUSA: needs a vLLM with the vllm-musa plugin on the PATH")
-    command = (*_launcher(found.kind), "serve", name, *flags)
+    command = (*_launcher(found.kind), "serve", name, *flags, *more)
     return ServePlan(command, environment, f"http://{_reachable(host)}:{port}/v1", tuple(remarks))
 
 
@@ -142,28 +153,47 @@ def find_gpus() -> Gpus:
     sizes = [float(word) for word in (query or "").split() if word.replace(".", "").isdecimal()]
     if sizes:
         return Gpus(len(sizes), min(sizes) / 1024)
+    table = run_tool("mthreads-gmi") or ""
+    sizes = [float(size) for size in _MUSA_ROW.findall(table)]
+    if sizes:
+        return Gpus(len(sizes), min(sizes) / 1024, "musa")
     if shutil.which("mthreads-gmi"):
         raise ToolchainMissing(
-            "describe the Moore Threads GPUs, as --gpus musa:8x80: their memory is not read here"
+            "mthreads-gmi names no GPU with its memory; describe them, as --gpus musa:8x80"
         )
     raise ToolchainMissing(
-        "no GPU was found (nvidia-smi); to print the command for another machine, describe its "
-        "GPUs, as --gpus 2x80"
+        "no GPU was found (nvidia-smi, mthreads-gmi); to print the command for another machine, "
+        "describe its GPUs, as --gpus 2x80"
     )
 
 
 def run(planned: ServePlan, wait_s: float, say: Callable[[str], None]) -> int:
-    """Start it, wait for its health, say the base URL, and end with it. Its exit code is ours."""
-    if planned.command[0] != "uvx" and shutil.which(planned.command[0]) is None:
-        raise ToolchainMissing(f"{planned.command[0]}: not found")
+    """Start it, wait for its health, say the base URL, and end with it. Its exit code is ours.
+
+    What vLLM prints goes to stderr, so that stdout holds the base URL alone.
+    """
+    _expect_free(planned)
     environment = {**_own_environment(), **dict(planned.environment)}
-    with subprocess.Popen(planned.command, env=environment, start_new_session=True) as process:
+    with subprocess.Popen(
+        planned.command, env=environment, start_new_session=True, stdout=_STDERR
+    ) as process:
         try:
             _await_health(planned, process, wait_s)
             say(planned.base_url)
             return process.wait()
         finally:
             _stop(process)
+
+
+def _expect_free(planned: ServePlan) -> None:
+    """Raises UsageError where another server would answer for ours."""
+    address = urlsplit(planned.base_url)
+    try:
+        with socket.create_connection((str(address.hostname), address.port or 80), timeout=1):
+            pass
+    except OSError:
+        return
+    raise UsageError(f"--port {address.port} is in use by another program; give another --port")
 
 
 def _await_health(planned: ServePlan, process: "subprocess.Popen[bytes]", wait_s: float) -> None:

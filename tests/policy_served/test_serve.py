@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 assert sys.argv[1] == "serve", sys.argv
 if "fails" in sys.argv[2]:
     sys.exit(7)
+print("a line of vLLM's own log", flush=True)
 start = time.monotonic()
 class Handler(BaseHTTPRequestHandler):
     def do_GET(self):
@@ -117,6 +119,48 @@ def test_gpus_are_read_from_nvidia_smi(path: Path, capfd: pytest.CaptureFixture[
     said = capfd.readouterr().err
     assert said.startswith("musaagent serve: ")
     assert "--gpus" in said
+
+
+GMI = """\
+---------------------------------------------------------------------
+ID   Name                 |PCIe                |%GPU  Mem
+     Device Type   Perf   |Pcie Lane Width     |Temp  MPC Capable
++-------------------------------------------------------------------+
+0    MTT S4000            |00000000:2a:00.0    |0%    641MiB(49152MiB)
+     Physical      P0     |16x(16x)            |52C   YES
+1    MTT S4000            |00000000:3a:00.0    |0%    10MiB(49152MiB)
+     Physical      P0     |16x(16x)            |51C   YES
+Processes:
+0    1123      /usr/lib/xorg/Xorg                   2MiB
+"""
+
+
+def test_gpus_are_read_from_mthreads_gmi(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (path / "nvidia-smi").write_text("#!/bin/sh\nexit 9\n")
+    (path / "nvidia-smi").chmod(0o755)
+    gmi = path / "mthreads-gmi"
+    gmi.write_text(f"#!/bin/sh\ncat <<'END'\n{GMI}END\n")
+    gmi.chmod(0o755)
+    assert main(["serve", "--print"]) == 0
+    said = capfd.readouterr().out
+    assert "--tensor-parallel-size 2" in said
+    assert "--enforce-eager" in said
+    gmi.write_text("#!/bin/sh\necho no device\n")
+    assert main(["serve", "--print"]) == 3
+    assert "--gpus musa:8x80" in capfd.readouterr().err
+
+
+def test_flags_for_vllm_come_last(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["serve", "--print", "--gpus", "1x80", "--vllm", "--max-model-len", "8192", "--seed=1"]
+    assert main(words) == 0
+    assert capfd.readouterr().out.rstrip().endswith(" 20 --max-model-len 8192 --seed=1")
+
+
+def test_a_port_in_use_is_no_server_of_ours(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = str(other.getsockname()[1])
+        assert main(["serve", "--gpus", "1x80", "--port", port]) == 2
+    assert f"--port {port} is in use by another program" in capfd.readouterr().err
 
 
 def test_it_waits_says_the_url_and_ends_with_it(path: Path, tmp_path: Path) -> None:
