@@ -54,6 +54,7 @@ class SolveOptions(TypedDict, total=False):
 
     max_turns: int
     seed: int | None
+    episode: int
     warp_size: Literal[32, 128]
     trials: int
     check: bool | None

@@ -98,6 +98,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_resume(commands)
     _add_doctor(commands)
     _add_eval(commands)
+    _add_collect(commands)
     _add_serve(commands)
     return parser
 
@@ -220,10 +221,32 @@ def _add_eval(commands: Commands) -> None:
     parser.add_argument("dir", metavar="DIR", nargs="?", help="folder of op files")
     parser.add_argument("--out", metavar="RUN", required=True, help="folder of the evaluation")
     _add_run_settings(parser)
-    parser.add_argument("--jobs", metavar="N", type=positive, help="ops at a time (one a core)")
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive, help="at a time (one a core; a model: 16)"
+    )
     parser.add_argument("--limit", metavar="N", type=positive, help="only the first N ops")
     parser.add_argument("--force", action="store_true", help="solve again what has a result")
     parser.add_argument("--table", action="store_true", help="only print the table of RUN")
+
+
+def _add_collect(commands: Commands) -> None:
+    text = "solve every op of a folder several times and keep all trajectories; goes on"
+    parser = _command(commands, "collect", text)
+    parser.add_argument("dir", metavar="DIR", help="folder of op files")
+    parser.add_argument("--out", metavar="RUN", required=True, help="folder of the collection")
+    parser.add_argument(
+        "--episodes",
+        metavar="N",
+        type=positive,
+        default=8,
+        help="of each op, each with a sampling seed of its own (8); a larger number adds some",
+    )
+    _add_run_settings(parser)
+    parser.add_argument(
+        "--jobs", metavar="N", type=positive, help="episodes at a time (one a core; a model: 16)"
+    )
+    parser.add_argument("--limit", metavar="N", type=positive, help="only the first N ops")
+    parser.add_argument("--force", action="store_true", help="solve again what has a result")
 
 
 def _add_serve(commands: Commands) -> None:
@@ -245,6 +268,13 @@ def _add_serve(commands: Commands) -> None:
         "--wait", metavar="S", type=positive_float, default=1800.0, help="for its health (1800)"
     )
     parser.add_argument("--print", action="store_true", help="print the command only")
+    parser.add_argument(
+        "--vllm",
+        metavar="FLAG",
+        nargs=argparse.REMAINDER,
+        default=[],
+        help="everything after it goes to vLLM as it is",
+    )
 
 
 def _add_target(parser: Parser) -> None:

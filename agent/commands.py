@@ -7,9 +7,10 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from musaagent import app, describing, display, evaluation
+from musaagent import app, collecting, describing, display, evaluation
 from musaagent.cli import EXIT_AWAITING, EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
 from musaagent.errors import MusaagentError, UsageError
+from musaagent.eval_settings import EvalSettings
 from musaagent.opening import MODEL_POLICIES, check_model_settings
 from musaagent.policies.settings import ServedSettings
 from musaagent.result import RunError, RunResult, as_json, stored_result
@@ -147,6 +148,7 @@ def serve_command(chosen: argparse.Namespace) -> int:
         gpus=chosen.gpus,
         host=chosen.host,
         port=chosen.port,
+        more=chosen.vllm,
     )
     if chosen.print:
         display.show_text(plan.shell)
@@ -264,25 +266,35 @@ def eval_command(chosen: argparse.Namespace) -> int:
     elif chosen.dir is None:
         raise UsageError("eval needs DIR, a folder of op files (or --table to print RUN's table)")
     else:
-        results = evaluation.evaluate(
-            Path(chosen.dir),
-            out,
-            evaluation.EvalSettings(
-                target=chosen.target,
-                policy=chosen.policy,
-                answers=chosen.answers and str(Path(chosen.answers).resolve()),
-                max_turns=chosen.max_turns,
-                seed=chosen.seed,
-                warp_size=chosen.warp_size,
-                check=chosen.check,
-                served=model_settings(chosen),
-            ),
-            jobs=chosen.jobs,
-            limit=chosen.limit,
-            force=chosen.force,
-            observer=display.eval_progress(quiet=chosen.json),
-        )
+        results = _evaluate(chosen, episodes=0)
     return _tell_evaluation(chosen, out, results)
+
+
+def collect_command(chosen: argparse.Namespace) -> int:
+    results = _evaluate(chosen, episodes=chosen.episodes)
+    return _tell_evaluation(chosen, Path(chosen.out), results)
+
+
+def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
+    return evaluation.evaluate(
+        Path(chosen.dir),
+        Path(chosen.out),
+        EvalSettings(
+            target=chosen.target,
+            policy=chosen.policy,
+            answers=chosen.answers and str(Path(chosen.answers).resolve()),
+            max_turns=chosen.max_turns,
+            seed=chosen.seed,
+            warp_size=chosen.warp_size,
+            check=chosen.check,
+            served=model_settings(chosen),
+            episodes=episodes,
+        ),
+        jobs=chosen.jobs,
+        limit=chosen.limit,
+        force=chosen.force,
+        observer=display.eval_progress(quiet=chosen.json),
+    )
 
 
 def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
@@ -316,7 +328,7 @@ def interrupted(chosen: argparse.Namespace) -> None:
             way = f"; go on with: musaagent resume {chosen.out}" if chosen.out else ""
         case "resume":
             way = f"; go on with: musaagent resume {chosen.run}"
-        case "eval":
+        case "eval" | "collect":
             way = "; the same command goes on"
         case _:
             way = ""
@@ -324,8 +336,10 @@ def interrupted(chosen: argparse.Namespace) -> None:
 
 
 def _tell_evaluation(chosen: argparse.Namespace, out: Path, results: list[RunResult]) -> int:
+    collected = collecting.is_collection(results)
     if chosen.json:
-        display.print_json({"run": str(out), **evaluation.summary(results)})
+        sums = collecting.summary(results) if collected else evaluation.summary(results)
+        display.print_json({"run": str(out), **sums})
     else:
         display.show_table(results)
     found = {result.status for result in results}
@@ -336,7 +350,8 @@ def _tell_evaluation(chosen: argparse.Namespace, out: Path, results: list[RunRes
         return EXIT_AWAITING
     if RunStatus.FAILED in found:
         return EXIT_FAILED
-    return EXIT_OK if found <= {RunStatus.SOLVED} else EXIT_NOT_PASSED
+    # A collection has done its work where every episode came to its end.
+    return EXIT_OK if collected or found <= {RunStatus.SOLVED} else EXIT_NOT_PASSED
 
 
 def _tell(chosen: argparse.Namespace, result: RunResult) -> int:

@@ -14,6 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from musaagent.app import Step
+from musaagent.collecting import groups, is_collection
+from musaagent.collecting import summary as collection_summary
 from musaagent.doctor import Findings
 from musaagent.evaluation import EvalObserver, outcome_word, summary
 from musaagent.policies.policy import Progress as ModelProgress
@@ -104,11 +106,11 @@ class _EvalLines:
 
     def begin(self, total: int, known: int) -> None:
         self.total, self.count = total, known
-        say_error(f"{total} ops, {known} of them have a result already")
+        say_error(f"{total} runs, {known} of them have a result already")
 
     def finished(self, result: RunResult) -> None:
         self.count += 1
-        said = f"{result.status.value:<10} {result.seconds:6.1f} s  {result.op}"
+        said = f"{result.status.value:<10} {result.seconds:6.1f} s  {_run_name(result)}"
         sys.stderr.write(f"{self.count:>4}/{self.total} {_clean(said)}\n")
 
     def end(self) -> None:
@@ -127,12 +129,17 @@ class _EvalBar:
         self._task = self._progress.add_task("solving", total=total, completed=known)
 
     def finished(self, result: RunResult) -> None:
-        line = Text.assemble(_status(result.status), f" {result.seconds:6.1f} s  {result.op}")
+        said = f" {result.seconds:6.1f} s  {_run_name(result)}"
+        line = Text.assemble(_status(result.status), said)
         self._progress.console.print(line)
         self._progress.advance(self._task)
 
     def end(self) -> None:
         self._progress.stop()
+
+
+def _run_name(result: RunResult) -> str:
+    return result.op if result.episode is None else f"{result.op}, episode {result.episode}"
 
 
 def eval_progress(quiet: bool) -> EvalObserver | None:
@@ -218,7 +225,10 @@ def show_run(result: RunResult, trajectory: Trajectory) -> None:
 
 
 def show_table(results: list[RunResult]) -> None:
-    """Status by file, and the sums below."""
+    """Status by file, and the sums below; of a collection, a line for each task."""
+    if is_collection(results):
+        _show_collection(results)
+        return
     table = Table("file", "status", "turns", "outcome", "seconds", "reason", box=None)
     for result in results:
         table.add_row(
@@ -240,6 +250,23 @@ def show_table(results: list[RunResult]) -> None:
     )
     for reason, count in sums["reasons"].items():
         _line(out, f"    {count} x {reason}")
+
+
+def _show_collection(results: list[RunResult]) -> None:
+    table = Table("file", "episodes", "solved", "turns", "mean score", "outcomes", box=None)
+    for group in groups(results):
+        score = "" if group.mean_score is None else f"{group.mean_score:.2f}"
+        counts = (str(len(group.results)), str(group.solved), str(group.turns))
+        table.add_row(_clean(group.op), *counts, score, Text(_clean(group.outcomes)))
+    out = _stdout()
+    out.print(table)
+    sums = collection_summary(results)
+    _line(
+        out,
+        f"{sums['total']} episodes of {counted(sums['tasks'], 'task')}: {sums['solved']} solved, "
+        f"{sums['not_solved']} not solved, {sums['failed']} failed, "
+        f"{sums['awaiting_model']} waiting; {sums['token_exact']} with exact tokens",
+    )
 
 
 def show_doctor(findings: Findings) -> None:

@@ -1,7 +1,9 @@
 """Solve a folder of ops side by side; one result a line, and what has its line is not done again.
 
+An evaluation solves every op once; a collection solves it in several episodes, for a trainer.
+
     RUN/eval.json       the settings; another set of settings needs another RUN
-    RUN/results.jsonl   one object for each op, as `solve --json` prints it, in order of finishing
+    RUN/results.jsonl   one object for each run, as `solve --json` prints it, in order of finishing
     RUN/runs/           the folder of every single run
     RUN/requests.jsonl  what waits for answers from outside (policy offline), as one batch file
     RUN/errors.log      tracebacks of faults of our own
@@ -19,50 +21,27 @@ from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pydantic import ValidationError
 
 from musaagent import app
 from musaagent.errors import MusaagentError, TaskError, UsageError
+from musaagent.eval_settings import EvalSettings, RunKey, default_jobs, differences, keys_of
 from musaagent.opening import close_policy, lent_policy
 from musaagent.policies.policy import Policy
-from musaagent.policies.settings import ServedSettings
 from musaagent.result import RunError, RunResult
 from musaagent.rundir import RunDir, natural_order, write_whole
-from musaagent.tools.results import Record
+from musaagent.shared_target import SharedTarget
 from musaagent.tools.target import Target
 from musaagent.tools.task import load_task
-from musaagent.traces.schema import RunSettings, RunStatus
+from musaagent.traces.schema import RunStatus, StopReason
 
 if TYPE_CHECKING:
     from musaagent.policies.offline import BatchAnswers
 
 _RESULTS = "results.jsonl"
 _SETTINGS = "eval.json"
-
-
-class EvalSettings(Record):
-    """What every op of the evaluation is solved with."""
-
-    target: Literal["host", "cuda", "musa"] = "host"
-    policy: str = "builtin"
-    answers: str = ""
-    max_turns: int = 6
-    seed: int | None = None
-    warp_size: Literal[32, 128] = 32
-    check: bool | None = None
-    """The watched run; None: by target."""
-    served: ServedSettings | None = None
-    """For the policies that ask a model."""
-    folder: str = ""
-    """Where the ops are; may change between two calls."""
-
-    def run_settings(self) -> RunSettings:
-        values = self.model_dump(exclude={"folder"})
-        if self.check is None:
-            values["check"] = self.target != "cuda"
-        return RunSettings(**values)
 
 
 class EvalObserver(Protocol):
@@ -83,7 +62,7 @@ class _Job:
     out: Path
     settings: EvalSettings
     force: bool
-    target: Target
+    target: SharedTarget
     policy: Policy
     """One for all ops: a model's requests then share its connections."""
     stopping: threading.Event
@@ -104,31 +83,34 @@ def evaluate(
     """Results of the folder's ops, in order of their names. Raises UsageError or InfraError.
 
     `target` and `policy` stand in for those that the settings name; they must be safe to call from
-    threads.
+    threads. With `settings.episodes` it is a collection: so many runs of each op.
     """
-    ops = find_ops(folder)[:limit]
-    settings = settings.model_copy(update={"folder": str(folder.resolve())})
+    keys = keys_of(find_ops(folder)[:limit], settings.episodes)
+    settings = settings.model_copy(update={"folder": str(folder.resolve()), "limit": limit})
     _prepare(out, settings, force)
     with _claimed(out):
-        kept = [r for r in _stored(out) if not (_ours(r) or (force and r.op in ops))]
+        asked = set(keys)
+        kept = [r for r in _stored(out) if not (_ours(r) or (force and RunKey.of(r) in asked))]
         write_whole(out / _RESULTS, "".join(r.model_dump_json() + "\n" for r in kept))
-        done = {result.op for result in kept}
-        waiting = [op for op in ops if op not in done]
+        done = {RunKey.of(result) for result in kept}
+        waiting = [key for key in keys if key not in done]
         if observer is not None:
-            observer.begin(len(ops), len(ops) - len(waiting))
+            observer.begin(len(keys), len(keys) - len(waiting))
         try:
             if waiting:
                 with (
                     lent_policy(policy or settings.policy, settings.run_settings(), None) as writer,
                     app.lent_target(target or settings.target) as place,
                 ):
-                    job = _Job(folder, out, settings, force, place, writer, threading.Event())
-                    _work(job, waiting, jobs or os.cpu_count() or 1, observer)
+                    cores = os.cpu_count() or 1
+                    shared = SharedTarget(place, cores, [key.op for key in waiting])
+                    job = _Job(folder, out, settings, force, shared, writer, threading.Event())
+                    _work(job, waiting, jobs or default_jobs(settings.policy), observer)
         finally:
             if observer is not None:
                 observer.end()
         _gather_requests(out)
-        return [result for result in read_results(out) if result.op in set(ops)]
+        return [result for result in read_results(out) if RunKey.of(result) in asked]
 
 
 def go_on(
@@ -145,7 +127,7 @@ def go_on(
     """
     settings = _known_settings(out / _SETTINGS)
     if not settings.folder:
-        raise UsageError(f"{out} does not name its ops; go on with: musaagent eval DIR --out {out}")
+        raise UsageError(f"{out} does not name its ops; give the command that made it once more")
     policy: Policy | None = None
     if answers is not None:
         if settings.policy != "offline" or settings.served is None:
@@ -155,7 +137,14 @@ def go_on(
         policy = OfflinePolicy(settings.served, answers)
     folder = Path(settings.folder)
     return evaluate(
-        folder, out, settings, jobs=jobs, target=target, policy=policy, observer=observer
+        folder,
+        out,
+        settings,
+        jobs=jobs,
+        limit=settings.limit,
+        target=target,
+        policy=policy,
+        observer=observer,
     )
 
 
@@ -186,7 +175,7 @@ def read_results(out: Path) -> list[RunResult]:
     """Stored results in order of their ops' names. Raises UsageError where there are none."""
     if not is_evaluation(out):
         raise UsageError(f"{out} is no evaluation: it has no {_RESULTS}")
-    return sorted(_stored(out), key=lambda result: natural_order(result.op))
+    return sorted(_stored(out), key=lambda r: (natural_order(r.op), r.episode or 0))
 
 
 def summary(results: list[RunResult]) -> dict[str, Any]:
@@ -206,16 +195,18 @@ def outcome_word(result: RunResult) -> str:
     if result.error is not None:
         return result.error.type
     if result.verdict is None:
-        return str(result.stop or "none")
+        # No answer held a candidate; then the last one's fault tells more than the budget.
+        failed = result.turn_statuses[-1:] if result.stop is not StopReason.REFUSED else ()
+        return str(*failed or (result.stop or "none",))
     kind = f" ({result.verdict.kind})" if result.verdict.kind else ""
     return f"{result.verdict.status}{kind}"
 
 
-def _work(job: _Job, ops: list[str], jobs: int, observer: EvalObserver | None) -> None:
+def _work(job: _Job, keys: list[RunKey], jobs: int, observer: EvalObserver | None) -> None:
     """One target for all: its workers are started once. Lines are written by this thread alone."""
     pool = ThreadPoolExecutor(max_workers=jobs, thread_name_prefix="eval")
     try:
-        futures: list[Future[RunResult | None]] = [pool.submit(_solve, job, op) for op in ops]
+        futures: list[Future[RunResult | None]] = [pool.submit(_solve, job, key) for key in keys]
         for future in as_completed(futures):
             result = future.result()
             assert result is not None, "only a stopped evaluation leaves an op out"
@@ -232,28 +223,29 @@ def _work(job: _Job, ops: list[str], jobs: int, observer: EvalObserver | None) -
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _solve(job: _Job, op: str) -> RunResult | None:
+def _solve(job: _Job, key: RunKey) -> RunResult | None:
     """None once the evaluation is being stopped."""
     try:
-        result = _solve_or_resume(job, op)
+        result = _solve_or_resume(job, key)
     except Exception as error:
         if job.stopping.is_set():
             return None
         if not isinstance(error, MusaagentError):
-            _log_fault(job.out, op)
+            _log_fault(job.out, key)
         result = RunResult(
             status=RunStatus.FAILED,
             target=job.settings.target,
             error=RunError.of(error),
             reason=RunError.of(error).message,
         )
-    return result.model_copy(update={"op": op})
+    return result.model_copy(update={"op": key.op, "episode": key.episode})
 
 
-def _solve_or_resume(job: _Job, op: str) -> RunResult:
-    path, chosen = job.folder / op, job.settings
+def _solve_or_resume(job: _Job, key: RunKey) -> RunResult:
+    path, chosen = job.folder / key.op, job.settings
     task = load_task(path)
-    run = RunDir(job.out / "runs" / f"{op.removesuffix('.py')}-{task.hash[:8]}")
+    place = job.out / "runs" / f"{key.op.removesuffix('.py')}-{task.hash[:8]}"
+    run = RunDir(place if key.episode is None else place / str(key.episode))
     try:
         if run.trajectory.exists() and not job.force:
             # A run cut off at its very start, or damaged, has nothing to go on from.
@@ -268,11 +260,12 @@ def _solve_or_resume(job: _Job, op: str) -> RunResult:
             answers=chosen.answers,
             max_turns=chosen.max_turns,
             seed=chosen.seed,
+            episode=key.episode or 0,
             warp_size=chosen.warp_size,
             served=chosen.served,
         )
     finally:
-        job.target.forget(task)
+        job.target.ended(key.op, task)
 
 
 def _ours(result: RunResult) -> bool:
@@ -286,13 +279,11 @@ def _prepare(out: Path, settings: EvalSettings, force: bool) -> None:
     if out.exists() and not out.is_dir():
         raise UsageError(f"{out} is a file; --out needs a folder")
     stored = out / _SETTINGS
-    if stored.exists() and not force:
-        known = _known_settings(stored).model_copy(update={"folder": settings.folder})
-        if known != settings:
-            raise UsageError(
-                f"{out} was made with {_differences(known, settings)}; give the same settings, "
-                "another --out, or --force"
-            )
+    known = _known_settings(stored) if stored.exists() and not force else settings
+    if other := differences(known, settings):
+        raise UsageError(
+            f"{out} was made with {other}; give the same settings, another --out, or --force"
+        )
     try:
         (out / "runs").mkdir(parents=True, exist_ok=True)
         (out / _RESULTS).touch()
@@ -321,11 +312,6 @@ def _gather_requests(out: Path) -> None:
         write_whole(requests_file(out), "".join(f"{line}\n" for line in lines))
     else:
         requests_file(out).unlink(missing_ok=True)
-
-
-def _differences(known: EvalSettings, now: EvalSettings) -> str:
-    pairs = zip(known, now, strict=True)
-    return ", ".join(f"{name} {old}" for (name, old), (_, new) in pairs if old != new)
 
 
 @contextmanager
@@ -361,6 +347,7 @@ def _append(path: Path, result: RunResult) -> None:
         os.fsync(file.fileno())
 
 
-def _log_fault(out: Path, op: str) -> None:
+def _log_fault(out: Path, key: RunKey) -> None:
     with (out / "errors.log").open("a") as file:
-        file.write(f"{op}\n{traceback.format_exc()}\n")
+        file.write(f"{key.op} {'' if key.episode is None else key.episode}\n")
+        file.write(f"{traceback.format_exc()}\n")

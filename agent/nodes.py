@@ -131,7 +131,7 @@ def _propose(context: Context, turn: int, phase: Phase, feedback: str) -> Policy
         phase=phase,
         feedback=feedback,
         history=tuple(_record(context, earlier) for earlier in range(1, turn)),
-        seed=context.settings.seed or 0,
+        seed=(context.settings.seed or 0) + context.settings.episode,
     )
     start = time.monotonic()
     answer = context.policy.propose(request)

@@ -5,11 +5,13 @@ from pathlib import Path
 from typing import Any
 
 from musaagent.errors import AwaitingAnswer, MusaagentError, UsageError
+from musaagent.policies.policy import PolicyAnswer
 from musaagent.ranking import best_turn
 from musaagent.rundir import RunDir, write_whole
 from musaagent.tools.results import Record, Status, Verdict
 from musaagent.traces.schema import (
     AnswerReceived,
+    RewardGiven,
     RunFinished,
     RunStarted,
     RunStatus,
@@ -58,6 +60,14 @@ class RunResult(Record):
     reason: str = ""
     """One line: why it is not solved."""
     error: RunError | None = None
+    episode: int | None = None
+    """Number of the sample, in a collection."""
+    trajectory_id: str = ""
+    turn_statuses: tuple[Status, ...] = ()
+    turn_scores: tuple[float | None, ...] = ()
+    """One for each verdict, as `traces/rewards.py` has it; None for our own failure."""
+    token_exact: bool = False
+    """Whether every answer came with its token ids, those of its prompt, and log-probabilities."""
 
 
 def as_json(record: Record, **more: Any) -> dict[str, Any]:
@@ -89,7 +99,29 @@ def stored_result(run: RunDir, trajectory: Trajectory, op: str = "") -> RunResul
         best_turn=best,
         attempt=str(run.attempt) if reached and not solved else None,
         reason=_reason(trajectory, verdict, ended),
+        trajectory_id=started.trajectory_id,
+        **_turn_records(trajectory),
     )
+
+
+def _turn_records(trajectory: Trajectory) -> dict[str, Any]:
+    """What a trainer chooses by, turn for turn."""
+    reached = trajectory.all(VerdictReached)
+    given = {event.turn: event.reward.score for event in trajectory.all(RewardGiven)}
+    answers = [event.answer for event in trajectory.all(AnswerReceived)]
+    return {
+        "turn_statuses": tuple(event.verdict.status for event in reached),
+        "turn_scores": tuple(given.get(event.turn) for event in reached),
+        "token_exact": bool(answers) and all(token_exact(answer) for answer in answers),
+    }
+
+
+def token_exact(answer: PolicyAnswer) -> bool:
+    """Whether a trainer needs no tokenizer for it."""
+    ids, logprobs = answer.token_ids, answer.logprobs
+    if ids is None or logprobs is None or answer.prompt_token_ids is None:
+        return False
+    return len(ids) == len(logprobs)
 
 
 def awaiting_result(

@@ -60,6 +60,8 @@ class RunSettings(Record):
     max_turns: int = Field(default=6, ge=1)
     seed: int | None = None
     """None: the policy draws with 0, the verifier with a secret seed."""
+    episode: int = Field(default=0, ge=0)
+    """Which sample of the task this is: the policy draws with the seed plus this number."""
     warp_size: Literal[32, 128] = 32
     trials: int = Field(default=5, ge=1)
     check: bool = True
@@ -251,4 +253,6 @@ def trajectory_id(task_hash: str, settings: RunSettings) -> str:
     ]
     if settings.served is not None:
         sample += [settings.served.model, settings.served.repair_model]
+    if settings.episode:
+        sample.append(f"episode {settings.episode}")
     return content_hash("/".join(map(str, sample)))

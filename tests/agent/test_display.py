@@ -60,7 +60,7 @@ def test_pipe_sees_only_the_ops_of_an_evaluation() -> None:
     out, err = run(quiet=False, terminal=False)
     assert out == ""
     assert err.splitlines() == [
-        "2 ops, 1 of them have a result already",
+        "2 runs, 1 of them have a result already",
         "   2/2 solved        1.5 s  1_[red]op.py",
     ]
 
