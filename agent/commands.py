@@ -155,7 +155,7 @@ def serve_command(chosen: argparse.Namespace) -> int:
         return EXIT_OK
     for remark in plan.remarks:
         display.say_error(remark)
-    return serve.run(plan, chosen.wait, display.show_text)
+    serve.run(plan, chosen.wait, display.show_text)
 
 
 def verify_command(chosen: argparse.Namespace) -> int:

@@ -16,6 +16,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NoReturn
 from urllib.parse import urlsplit
 
 from musaagent.errors import InfraError, ToolchainMissing, UsageError
@@ -167,10 +168,11 @@ def find_gpus() -> Gpus:
     )
 
 
-def run(planned: ServePlan, wait_s: float, say: Callable[[str], None]) -> int:
-    """Start it, wait for its health, say the base URL, and end with it. Its exit code is ours.
+def run(planned: ServePlan, wait_s: float, say: Callable[[str], None]) -> NoReturn:
+    """Start it, wait for its health, say the base URL, and stay until interrupted.
 
-    What vLLM prints goes to stderr, so that stdout holds the base URL alone.
+    What vLLM prints goes to stderr, so that stdout holds the base URL alone. Raises InfraError
+    where it ends by itself, and UsageError for a port that is taken.
     """
     _expect_free(planned)
     environment = {**_own_environment(), **dict(planned.environment)}
@@ -180,7 +182,8 @@ def run(planned: ServePlan, wait_s: float, say: Callable[[str], None]) -> int:
         try:
             _await_health(planned, process, wait_s)
             say(planned.base_url)
-            return process.wait()
+            # An engine that dies takes the server with it, and its exit code may be 0.
+            raise InfraError(f"vLLM ended by itself with exit code {process.wait()}; see its log")
         finally:
             _stop(process)
 

@@ -36,11 +36,16 @@ class ServedPolicy:
     def describe(self, description: str, fault: str, seed: int) -> PolicyAnswer:
         """The answer to a request for a reference. Raises PolicyUnavailable."""
         prompt = render("describe.jinja", description=description, fault=fault)
-        messages = [{"role": "user", "content": prompt}]
-        return self._loop.run(self._complete(messages, (), content_hash(f"{description}/{seed}")))
+        return self._loop.run(self._describe(prompt, content_hash(f"{description}/{seed}")))
 
     def close(self) -> None:
         self._loop.close(self._client.close())
+
+    async def _describe(self, prompt: str, seed: str) -> PolicyAnswer:
+        messages, counted = [{"role": "user", "content": prompt}], _Counted(self._client)
+        tokens = await counted(messages)
+        expect_room(tokens, await self._context(), self.settings)
+        return await self._complete(messages, counted.remarks, seed, tokens)
 
     async def _propose(self, request: PolicyRequest) -> PolicyAnswer:
         window = await self._context()
@@ -55,11 +60,9 @@ class ServedPolicy:
         return answer.model_copy(update={"policy_state": {**answer.policy_state, **state}})
 
     async def _complete(
-        self, messages: Sequence[Message], remarks: Sequence[str], seed: str, tokens: int = 0
+        self, messages: Sequence[Message], remarks: Sequence[str], seed: str, tokens: int
     ) -> PolicyAnswer:
-        window = await self._context()
-        tokens = tokens or estimated_tokens(messages)
-        sampling = sampling_fields(self.settings, window, tokens, seed)
+        sampling = sampling_fields(self.settings, await self._context(), tokens, seed)
         answer = await self._client.complete(messages, sampling, self._live)
         notes = [self._window_remark] if self._window_remark else []
         return answer.model_copy(update={"remarks": (*notes, *remarks, *answer.remarks)})
@@ -100,12 +103,17 @@ async def fitted(
     """
     limit = max(window - settings.max_tokens, window // 2)
     chosen, tokens = await fit(conversation(request, settings), limit, count)
+    expect_room(tokens, window, settings)
+    return chosen.messages, chosen.remarks
+
+
+def expect_room(tokens: int, window: int, settings: ServedSettings) -> None:
+    """Raises PolicyUnavailable where a prompt leaves too little of the window for an answer."""
     if tokens > window - LEAST_ANSWER:
         raise PolicyUnavailable(
             f"model {settings.model}: the prompt takes {tokens} of {window} tokens and leaves no "
             "room for an answer; serve it with a larger context (or give --context)"
         )
-    return chosen.messages, chosen.remarks
 
 
 def sampling_fields(

@@ -16,7 +16,7 @@ from musaagent.errors import MusaagentError
 from musaagent.serve import GIB, SIZES, parse_gpus, plan, tensor_parallel
 
 STAND_IN = """#!{python}
-import sys, time
+import os, sys, threading, time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 assert sys.argv[1] == "serve", sys.argv
 if "fails" in sys.argv[2]:
@@ -29,6 +29,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
     def log_message(self, *_): pass
+if "ends" in sys.argv[2]:
+    threading.Timer(3, os._exit, [0]).start()
 port = int(sys.argv[sys.argv.index("--port") + 1])
 HTTPServer(("127.0.0.1", port), Handler).serve_forever()
 """
@@ -186,6 +188,15 @@ def test_it_waits_says_the_url_and_ends_with_it(path: Path, tmp_path: Path) -> N
 def test_a_server_that_dies_is_our_failure(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert main(["serve", "--gpus", "1x80", "--model", "fails", "--port", "18999"]) == 3
     assert "vLLM ended with exit code 7 before it was ready" in capfd.readouterr().err
+
+
+def test_a_server_that_ends_later_is_one_too(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = str(free.getsockname()[1])
+    assert main(["serve", "--gpus", "1x80", "--model", "ends", "--port", port]) == 3
+    out, err = capfd.readouterr()
+    assert out == f"http://127.0.0.1:{port}/v1\n"
+    assert "vLLM ended by itself with exit code 0" in err
 
 
 def test_sizes_are_stated_in_gib() -> None:
