@@ -143,10 +143,12 @@ def resume(
     policy: Policy | None = None,
     observer: Observer | None = None,
     live: Live | None = None,
+    base_url: str | None = None,
 ) -> RunResult:
     """Go on with a run where it was stopped; a finished one only has its files written again.
 
-    A target or policy that was given to `solve` as an object has to be given again.
+    A target or policy that was given to `solve` as an object has to be given again. `base_url` is
+    where the model is served now, if no longer where it was.
     """
     start = time.monotonic()
     folder = RunDir.existing(Path(run))
@@ -155,7 +157,7 @@ def resume(
         task = check_task(folder.task, started.task_source)
         if trace.trajectory.all(RunFinished):
             return _finish(folder, trace, None, started.task_name, start)
-        settings = started.settings
+        settings = moved(started.settings, base_url)
         with (
             lent_policy(policy or settings.policy, settings, live) as writer,
             lent_target(target or settings.target) as place,
@@ -163,6 +165,23 @@ def resume(
             trace.record(RunResumed, 0, environment=environment(), remarks=trace.remarks)
             context = Context(task, place, writer, trace, settings)
             return _go(context, folder, observer, started.task_name, start)
+
+
+def moved(settings: RunSettings, base_url: str | None) -> RunSettings:
+    """The same run, its model at another address. Raises UsageError."""
+    if base_url is None:
+        return settings
+    if settings.served is None or not settings.served.base_url:
+        raise UsageError(
+            f"--base-url goes with runs of policy served or cascade, not {settings.policy}"
+        )
+    known = settings.served.model_dump()
+    try:
+        served = ServedSettings(**{**known, "base_url": base_url})
+    except ValidationError as error:
+        said = error.errors()[0]["msg"].removeprefix("Value error, ")
+        raise UsageError(f"--base-url: {said}") from None
+    return settings.model_copy(update={"served": served})
 
 
 def offline_policy(run: Path, answers: "BatchAnswers") -> Policy:

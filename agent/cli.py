@@ -207,6 +207,7 @@ def _add_resume(commands: Commands) -> None:
     parser = _command(commands, "resume", "go on with a run, or an evaluation, that was stopped")
     parser.add_argument("run", metavar="RUN", help="folder of the run or of the evaluation")
     parser.add_argument("--answers", metavar="FILE", help="policy offline: results of its batch")
+    parser.add_argument("--base-url", metavar="URL", help="of the model, where it has moved")
     parser.add_argument("--jobs", metavar="N", type=positive, help="evaluation: ops at a time")
 
 

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from musaagent import app, collecting, describing, display, evaluation
 from musaagent.cli import EXIT_AWAITING, EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
-from musaagent.errors import MusaagentError, UsageError
+from musaagent.errors import InfraError, MusaagentError, UsageError
 from musaagent.eval_settings import EvalSettings
 from musaagent.opening import MODEL_POLICIES, check_model_settings
 from musaagent.policies.settings import ServedSettings
@@ -120,7 +120,9 @@ def resume_command(chosen: argparse.Namespace) -> int:
         answers = read_answers(Path(chosen.answers))
     if evaluation.is_evaluation(path):
         watch_eval = display.eval_progress(quiet=chosen.json)
-        results = evaluation.go_on(path, answers, jobs=chosen.jobs, observer=watch_eval)
+        results = evaluation.go_on(
+            path, answers, jobs=chosen.jobs, observer=watch_eval, base_url=chosen.base_url
+        )
         code = _tell_evaluation(chosen, path, results)
     else:
         policy = app.offline_policy(path, answers) if answers is not None else None
@@ -130,6 +132,7 @@ def resume_command(chosen: argparse.Namespace) -> int:
                 policy=policy,
                 observer=watch,
                 live=watch.live if watch else None,
+                base_url=chosen.base_url,
             )
         code = _tell(chosen, result)
     if answers is not None and not chosen.json:
@@ -299,7 +302,8 @@ def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
 
 def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
     """The one line on stderr; under --json also the one object on stdout."""
-    display.say_error(f"musaagent {chosen.command}: {error}")
+    way = _way_on(chosen) if isinstance(error, InfraError) else ""
+    display.say_error(f"musaagent {chosen.command}: {error}{way}")
     if not getattr(chosen, "json", False):
         return
     if chosen.command in ("solve", "resume"):
@@ -323,16 +327,19 @@ def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
 
 def interrupted(chosen: argparse.Namespace) -> None:
     """Ctrl-C or SIGTERM: everything that was finished is on disk."""
+    fail(chosen, MusaagentError(f"interrupted{_way_on(chosen)}"))
+
+
+def _way_on(chosen: argparse.Namespace) -> str:
+    """How to go on from what is on disk; empty where nothing is."""
     match chosen.command:
-        case "solve":
-            way = f"; go on with: musaagent resume {chosen.out}" if chosen.out else ""
-        case "resume":
-            way = f"; go on with: musaagent resume {chosen.run}"
+        case "solve" | "resume":
+            run = chosen.out if chosen.command == "solve" else chosen.run
+            kept = run is not None and (Path(run) / "trajectory.jsonl").is_file()
+            return f"; go on with: musaagent resume {run}" if kept else ""
         case "eval" | "collect":
-            way = "; the same command goes on"
-        case _:
-            way = ""
-    fail(chosen, MusaagentError(f"interrupted{way}"))
+            return "; the same command goes on"
+    return ""
 
 
 def _tell_evaluation(chosen: argparse.Namespace, out: Path, results: list[RunResult]) -> int:

@@ -33,6 +33,7 @@ from musaagent.traces.schema import (
     ProfileTaken,
     RewardGiven,
     RunStarted,
+    RunStatus,
     VerdictReached,
 )
 from musaagent.traces.speed import speed_lines
@@ -174,7 +175,10 @@ def show_result(result: RunResult) -> None:
             _line(out, f"speed    {line.strip()}")
     elif result.attempt:
         _line(out, f"attempt  {result.attempt} (did not pass)")
-    _line(out, f"report   {result.run}/report.md")
+    if result.status is RunStatus.AWAITING_MODEL:
+        _line(out, f"requests {result.run}/requests.jsonl")
+    else:
+        _line(out, f"report   {result.run}/report.md")
     _line(out, f"turns    musaagent show {result.run}")
     if result.reason:
         _line(out, f"why      {result.reason}")

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from musaagent.policies.settings import ServedSettings
+from musaagent.policies.settings import TRANSPORT, ServedSettings
 from musaagent.result import RunResult
 from musaagent.tools.results import Record
 from musaagent.traces.schema import RunSettings
@@ -66,8 +66,17 @@ def keys_of(ops: list[str], episodes: int) -> list[RunKey]:
 
 def differences(known: EvalSettings, now: EvalSettings) -> str:
     """The settings that make a run of one no run of the other, with their known values."""
-    free = {"folder", "limit"} | ({"episodes"} if known.episodes and now.episodes else set())
-    pairs = zip(known, now, strict=True)
+    free = {"episodes"} if known.episodes and now.episodes else set()
+    before, after = _flat(known), _flat(now)
+    names = [name for name in before | after if name not in free]
     return ", ".join(
-        f"{name} {old}" for (name, old), (_, new) in pairs if old != new and name not in free
+        f"{name} {before.get(name)}" for name in names if before.get(name) != after.get(name)
     )
+
+
+def _flat(settings: EvalSettings) -> dict[str, object]:
+    """Without what may change between two calls: which ops, and how the model is reached."""
+    values: dict[str, object] = settings.model_dump(exclude={"folder", "limit", "served"})
+    if settings.served is not None:
+        values |= settings.served.model_dump(exclude=set(TRANSPORT))
+    return values

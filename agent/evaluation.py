@@ -120,6 +120,7 @@ def go_on(
     jobs: int | None = None,
     target: Target | None = None,
     observer: EvalObserver | None = None,
+    base_url: str | None = None,
 ) -> list[RunResult]:
     """The same evaluation once more, for what has no result; with the answers of its batch.
 
@@ -128,6 +129,9 @@ def go_on(
     settings = _known_settings(out / _SETTINGS)
     if not settings.folder:
         raise UsageError(f"{out} does not name its ops; give the command that made it once more")
+    if base_url is not None:
+        served = app.moved(settings.run_settings(), base_url).served
+        settings = settings.model_copy(update={"served": served})
     policy: Policy | None = None
     if answers is not None:
         if settings.policy != "offline" or settings.served is None:

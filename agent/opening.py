@@ -62,12 +62,18 @@ def check_model_settings(policy: str, served: ServedSettings) -> None:
 
 @contextmanager
 def lent_policy(policy: str | Policy, settings: RunSettings, live: Live | None) -> Iterator[Policy]:
-    """A policy by name is opened and closed here; one that was given is left open."""
+    """A policy by name is opened and closed here; one that was given is left open.
+
+    Raises PolicyUnavailable where its server is not there: that is known in a second, and what
+    comes next takes longer.
+    """
     if not isinstance(policy, str):
         yield policy
         return
     opened = open_policy(settings, live)
     try:
+        if (check := getattr(opened, "check", None)) is not None:
+            check()
         yield opened
     finally:
         close_policy(opened)

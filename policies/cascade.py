@@ -58,6 +58,11 @@ class CascadePolicy:
         answer: PolicyAnswer = self._large.describe(description, fault, seed)  # type: ignore[attr-defined]
         return answer
 
+    def check(self) -> None:
+        for policy in (self._small, self._large):
+            if (check := getattr(policy, "check", None)) is not None:
+                check()
+
     def close(self) -> None:
         for policy in (self._small, self._large):
             if (close := getattr(policy, "close", None)) is not None:

@@ -30,6 +30,7 @@ _LONGEST_WAIT_S = 60.0
 _LONGEST_RETRY_AFTER_S = 600.0
 _CONNECT_S = 15.0
 _COUNT_S = 60.0
+_CHECKS = 2
 # Fields that a server may refuse, in the order in which they are given up.
 _OPTIONAL = ("return_token_ids", "logprobs", "top_logprobs", "stream_options", "seed", "top_p",
              "temperature")  # fmt: skip
@@ -48,6 +49,7 @@ class ModelClient:
         self._refused: set[str] = set()
         self._client: openai.AsyncOpenAI | None = None
         self._can_count: bool | None = None
+        self._listed: tuple[str, ...] = ()
 
     async def complete(
         self, messages: Sequence[Message], sampling: Mapping[str, Any], live: Live | None = None
@@ -82,14 +84,41 @@ class ModelClient:
             }
         )
 
+    async def check(self) -> None:
+        """Raises PolicyUnavailable where the server is not there or refuses the key.
+
+        A server that lists no models, or others, may still have this one: then a request decides.
+        """
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(is_transient),
+            stop=stop_after_attempt(min(self.settings.attempts, _CHECKS)),
+            wait=self._wait,
+            reraise=True,
+        )
+        try:
+            async for attempt in retrying:
+                with attempt:
+                    await self._list_models()
+        except Exception as error:
+            away = isinstance(error, openai.APIConnectionError)
+            if away and not isinstance(error, openai.APITimeoutError):
+                raise PolicyUnavailable(self._explain(error)) from error
+            self._pass_on(error)
+
+    async def _list_models(self) -> list[Any]:
+        quick = openai.Timeout(_COUNT_S, connect=_CONNECT_S)
+        listed = await self._connected().with_options(timeout=quick).models.list()
+        self._listed = tuple(str(model.id) for model in listed.data)
+        return listed.data
+
     async def context(self) -> int | None:
         """The context window that the server states for the model."""
         try:
-            listed = await self._connected().models.list()
+            listed = await self._list_models()
         except Exception as error:
             self._pass_on(error)
             return None
-        for model in listed.data:
+        for model in listed:
             size = model.to_dict().get("max_model_len")
             if model.id == self.settings.model and isinstance(size, int) and size > 0:
                 return size
@@ -211,6 +240,15 @@ class ModelClient:
         if isinstance(error, openai.AuthenticationError | openai.PermissionDeniedError):
             raise PolicyUnavailable(self._explain(error)) from error
 
+    def _advice(self) -> str:
+        """What to do about a model or path that is not there."""
+        if self._listed and self.settings.model not in self._listed:
+            more = f" and {len(self._listed) - 5} more" if len(self._listed) > 5 else ""
+            return f"; the server has {', '.join(self._listed[:5])}{more}"
+        if not self.settings.base_url.endswith("/v1"):
+            return "; does --base-url end in /v1?"
+        return ""
+
     def _explain(self, error: BaseException | None) -> str:
         """One line: what, where, what to do. A key that a server repeats is taken out."""
         where = f"model {self.settings.model} at {self.settings.base_url}"
@@ -219,7 +257,7 @@ class ModelClient:
                 state = "was refused" if self._key else "is not set"
                 said = f"HTTP {error.status_code}: the key in ${self.settings.key_env} {state}"
             case openai.NotFoundError():
-                said = f"HTTP 404: no such model or path ({_server_text(error)})"
+                said = f"HTTP 404: no such model or path ({_server_text(error)})" + self._advice()
             case openai.APITimeoutError():
                 said = f"no answer in {self.settings.timeout_s:g} s"
             case openai.APIConnectionError():

@@ -104,9 +104,11 @@ def request_id(request: PolicyRequest, settings: ServedSettings) -> str:
 def read_answers(path: Path) -> BatchAnswers:
     """Raises UsageError, naming the line, for what is no results file."""
     try:
-        lines = path.read_text(encoding="utf-8").split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read as a results file: {error}") from error
+        lines = path.read_text(encoding="utf-8-sig").split("\n")
+    except UnicodeDecodeError:
+        raise UsageError(f"{path}: not UTF-8 text; give the results file of the batch") from None
+    except OSError as error:
+        raise UsageError(f"{path}: {error.strerror}; give the results file of the batch") from error
     found = BatchAnswers()
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -144,7 +146,9 @@ def _fault(error: Any, response: Any, body: Any) -> str:
     if error:
         inner = error.get("message") if isinstance(error, dict) else error
         return " ".join(str(inner or error).split())[:200]
-    status = response.get("status_code", 200) if isinstance(response, dict) else None
+    if not isinstance(response, dict) or not isinstance(body, dict):
+        return "the line holds no response"
+    status = response.get("status_code", 200)
     if status != 200:
         return f"HTTP {status}"
     try:

@@ -71,7 +71,8 @@ class PolicyAnswer(Record):
 class Policy(Protocol):
     """Raises PolicyUnavailable where no answer can be had at all.
 
-    One that holds connections also has `close()`; one that can write a reference, `describe()`.
+    One that holds connections also has `close()` and `check()`; one that can write a reference,
+    `describe()`.
     """
 
     name: str

@@ -38,6 +38,10 @@ class ServedPolicy:
         prompt = render("describe.jinja", description=description, fault=fault)
         return self._loop.run(self._describe(prompt, content_hash(f"{description}/{seed}")))
 
+    def check(self) -> None:
+        """Raises PolicyUnavailable where no answer can be had, before anything else is begun."""
+        self._loop.run(self._client.check())
+
     def close(self) -> None:
         self._loop.close(self._client.close())
 

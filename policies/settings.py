@@ -12,6 +12,12 @@ DEFAULT_CONTEXT = 40960
 """MusaCoder's context, for servers that do not state their own."""
 
 
+TRANSPORT = frozenset(
+    {"base_url", "repair_base_url", "stream", "timeout_s", "attempts", "backoff_s", "key_env"}
+)
+"""Fields that say how the model is reached, and nothing of what it is asked."""
+
+
 class ServedSettings(Record):
     base_url: str = ""
     """The address that ends in `/v1`."""

@@ -2,7 +2,7 @@
 
 Run as a process: fake_server.py SCRIPT LOG. The script is JSON: `replies`, a list of behaviours, is
 played in order of the requests, or by the turn of the conversation where `by_turn` is set; `context`
-and `tokenize` say what the server states of itself. Every request is appended to LOG before it is
+and `tokenize` say what the server states of itself, `refuses_key` that it states nothing. Every request is appended to LOG before it is
 answered, and every answer that went out whole after it. The port is printed.
 """
 
@@ -34,6 +34,8 @@ class Handler(BaseHTTPRequestHandler):
         script = json.loads(SCRIPT.read_text())
         if self.path == "/health":
             self.send(200, {})
+        elif script.get("refuses_key"):
+            self.send(401, {"error": {"message": "bad key"}})
         elif self.path == "/v1/models":
             model = {"id": "toy-model", "object": "model", "owned_by": "tests"}
             if script.get("context"):

@@ -100,14 +100,32 @@ def test_exit_code_4_and_resume_from_the_command_line(
         ("{", "empty.jsonl:1: not JSON"),
         ('{"id": 1}\n', "no `custom_id`"),
         ((run / "requests.jsonl").read_text(), "a request, not a result"),
+        (b"\xc1\x00", "empty.jsonl: not UTF-8 text"),
+        ("[1, 2]\n", "no `custom_id`"),
     ):
-        empty.write_text(text)
+        empty.write_bytes(text.encode() if isinstance(text, str) else text)
         assert main(["resume", str(run), "--answers", str(empty)]) == 2
         assert said in capfd.readouterr().err
     write(empty, result("another", "x"))
     assert main(["resume", str(run), "--answers", str(empty), "--json"]) == 4
     told = json.loads(capfd.readouterr().out)
     assert (told["status"], told["turns"]) == ("awaiting_model", 0)
+
+
+@pytest.mark.parametrize(
+    ("response", "said"),
+    [
+        ([1], "the line holds no response"),
+        ({"status_code": 200, "body": "text"}, "the line holds no response"),
+        ({"status_code": 200, "body": {"choices": []}}, "the answer has no choices"),
+        ({"status_code": 200, "body": {"choices": [{"message": "x"}]}}, "a choice holds 'x'"),
+        ({"status_code": 503, "body": {}}, "HTTP 503"),
+    ],
+)
+def test_garbage_in_a_line_is_a_failed_answer(response: Any, said: str, tmp_path: Path) -> None:
+    batch = write(tmp_path / "r.jsonl", {"custom_id": "a", "response": response, "error": None})
+    batch.write_bytes(b"\xef\xbb\xbf" + batch.read_bytes().replace(b"\n", b"\r\n"))
+    assert said in read_answers(batch).failed["a"]
 
 
 def test_many_tasks_in_one_file(toy: Any, tmp_path: Path) -> None:

@@ -30,7 +30,8 @@ def answers(toy: Any, *kernels: str) -> list[dict[str, Any]]:
 
 def run_served(server: Any, toy: Any, op: Path, **more: Any) -> Any:
     known: dict[str, Any] = {"policy": "served", "served": server.settings()}
-    return solve(op, target=toy.ToyTarget(), out=op.parent / "run", **(known | more))
+    known["target"] = toy.ToyTarget()
+    return solve(op, out=op.parent / "run", **(known | more))
 
 
 def test_wrong_then_right(server: Any, toy: Any, op: Path, tmp_path: Path) -> None:
@@ -71,6 +72,64 @@ def test_model_down_then_resumed(server: Any, toy: Any, op: Path, tmp_path: Path
     result = resume(tmp_path / "run", target=toy.ToyTarget())
     assert (result.status, result.turns) == ("solved", 2)
     assert [line["turn"] for line in server.requests()] == [1, 2, 2, 2]
+
+
+def test_a_server_that_is_not_there_is_told_at_once(
+    server: Any, toy: Any, op: Path, tmp_path: Path
+) -> None:
+    """Before the op is measured, and before there is a run."""
+    target = toy.ToyTarget()
+    server.play({"kind": "answer", "text": "x"}, refuses_key=True)
+    with pytest.raises(PolicyUnavailable, match=r"HTTP 401: the key in \$OPENAI_API_KEY was"):
+        run_served(server, toy, op, target=target)
+    server.stop()
+    with pytest.raises(PolicyUnavailable, match="cannot connect"):
+        run_served(server, toy, op, target=target)
+    assert target.calls == []
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("model", "path", "advice"),
+    [("toy", "", "; the server has toy-model"), ("toy-model", "/v1", "; does --base-url end in")],
+)
+def test_404_says_what_to_do(
+    model: str, path: str, advice: str, server: Any, toy: Any, op: Path
+) -> None:
+    server.play({"kind": "status", "code": 404, "message": "no such model"})
+    served = server.settings(model=model, base_url=server.base_url.removesuffix(path))
+    with pytest.raises(PolicyUnavailable, match=f"HTTP 404: no such model or path .*{advice}"):
+        run_served(server, toy, op, served=served)
+
+
+def test_a_run_goes_on_at_another_address(
+    server: Any, toy: Any, op: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The server died in the middle of an answer; a new one has another port."""
+    run = str(tmp_path / "run")
+    cut = {"kind": "answer", "text": toy.candidate("x * 2"), "chunk": 4, "cut_after": 3}
+    server.play(answers(toy, "x + 1")[0], cut)
+    with pytest.raises(PolicyUnavailable, match="broke after 12 characters"):
+        run_served(server, toy, op, served=server.settings(attempts=2))
+    asked = len(server.requests())
+    server.stop()
+    assert main(["resume", run]) == 3
+    said = capfd.readouterr().err
+    assert "cannot connect" in said
+    assert f"; go on with: musaagent resume {run}" in said
+    assert main(["resume", run, "--base-url", "elsewhere"]) == 2
+    assert "--base-url: must be an http" in capfd.readouterr().err
+    (tmp_path / "new").mkdir()
+    new = type(server)(tmp_path / "new")
+    try:
+        new.play(*answers(toy, "x * 2"))
+        result = resume(run, target=toy.ToyTarget(), base_url=new.base_url)
+        assert (result.status, result.turns) == ("solved", 2)
+        assert [line["turn"] for line in new.requests()] == [2]
+    finally:
+        new.stop()
+    assert [line["turn"] for line in server.lines() if "request" in line] == [1, 2, 2]
+    assert asked == 3
 
 
 def test_noise_ends_not_solved(server: Any, toy: Any, op: Path, tmp_path: Path) -> None:
