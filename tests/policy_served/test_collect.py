@@ -61,9 +61,24 @@ def test_every_episode_is_a_sample(server: Any, toy: Any, ops: Path, tmp_path: P
         scores = [event.reward.score for event in trajectory.all(RewardGiven)]
         assert scores == list(result.turn_scores)
         assert scores[-1] == 1.0
+    expect_rows(out, [line["body"] for line in server.requests()])
     sums = collecting.summary(results)
     assert (sums["tasks"], sums["total"], sums["token_exact"]) == (3, 12, 12)
     assert sums["mean_score"] == 1.0
+
+
+def expect_rows(out: Path, asked: list[dict[str, Any]]) -> None:
+    """The reader that docs/collect.md shows gives a training row for every request."""
+    page = Path(__file__).parents[2] / "docs/collect.md"
+    code = page.read_text().partition("```python\n")[2].partition("```")[0]
+    known: dict[str, Any] = {}
+    exec(code, known)
+    rows = list(known["rows"](out))
+    assert len(rows) == len(asked)
+    assert len({row["group"] for row in rows}) == TASKS
+    assert len({row["rollout"] for row in rows}) == TASKS * EPISODES
+    assert {(row["turn"], row["score"]) for row in rows} == {(1, -0.375), (2, 1.0)}
+    assert all(len(row["response_ids"]) == len(row["logprobs"]) for row in rows)
 
 
 def test_more_episodes_are_added(server: Any, toy: Any, ops: Path, tmp_path: Path) -> None:
