@@ -84,7 +84,11 @@ STORIES = {
             "kind": "answer",
             "text": ANSWER.replace("i < n", "i <= n").replace("(n + 255) / 256", "n / 256 + 1"),
         },
-        ["Launched: twice<<<(26, 1, 1), (256, 1, 1)", "Guard each index by the number of elements"],
+        [
+            "out_of_bounds in twice, block (25, 0, 0), thread (0, 0, 0), cuda_sources[0]:6: read",
+            "Launched: twice<<<(26, 1, 1), (256, 1, 1)",
+            "Guard each index by the number of elements",
+        ],
     ),
     "mismatch": (
         {"kind": "answer", "text": ANSWER.replace("(n + 255) / 256", "n / 512")},

@@ -31,9 +31,32 @@ def _lookup(module: str, offset: str) -> tuple[str, int]:
         )
     except (OSError, ValueError, subprocess.TimeoutExpired):
         return "", 0
+    generated = False
     for row in done.stdout.splitlines():
         match = re.match(r"(.*):(\d+)", row)
         # Inlined frames come innermost first; the first one in the candidate's text is its line.
         if match and "_sources[" in match[1] and int(match[2]):
             return match[1], int(match[2])
-    return "", 0
+        generated = generated or bool(match and match[1].endswith(".cpp"))
+    return _from_table(module, int(address, 16)) if generated else ("", 0)
+
+
+def _from_table(module: str, address: int) -> tuple[str, int]:
+    """The line table's own row for an address.
+
+    addr2line of binutils 2.40 takes the first file of a DWARF 5 table for the compiled one, which
+    holds the candidate's text under its own name.
+    """
+    try:
+        done = subprocess.run(
+            ["objdump", "--dwarf=decodedline", module], capture_output=True, text=True, timeout=30
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "", 0
+    rows = re.findall(r"^(\S+)\s+(\d+)\s+0x([0-9a-f]+)", done.stdout, re.MULTILINE)
+    # The last row of the highest address that is not above it.
+    best, place = -1, ("", 0)
+    for name, line, at in rows:
+        if best <= int(at, 16) <= address:
+            best, place = int(at, 16), (name, int(line))
+    return place if "_sources[" in place[0] else ("", 0)
