@@ -23,6 +23,8 @@ class Run:
     started: float = field(default_factory=time.monotonic)
     build: Build | None = None
     trials: list[Trial] = field(default_factory=list)
+    probes: list[Trial] = field(default_factory=list)
+    """Runs beyond the task's own inputs and sizes."""
     judgement: Judgement = field(default_factory=Judgement)
     flags: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -54,6 +56,7 @@ class Run:
             details=details,
             build=self.build,
             trials=tuple(self.trials),
+            probes=tuple(self.probes),
             errors=judged.errors,
             findings=tuple(self.findings),
             checked=self.checked,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from musaagent.tools import trees
 from musaagent.tools.arrays import value_from_wire
 from musaagent.tools.compare import Value, compare_all
@@ -73,13 +75,15 @@ def judge_run(
     rule: ToleranceRule,
     *,
     kernels_ran: int,
+    allow: tuple[str, ...] = (),
 ) -> Judgement:
     """Values first, then legality; an answer that is no answer raises CandidateFailure."""
     got, buffers = _outputs(answer, blobs)
-    flags = _buffer_flags(buffers, expected, rule)
+    flags = (*_buffer_flags(buffers, expected, rule), *remarks(answer, expected))
+    flags += void_outputs(expected, rule)
     tolerances = tuple({v.dtype: rule.for_dtype(v.dtype) for v in expected.native}.values())
     base = Judgement(
-        illegal=_illegal(answer, expected, kernels_ran),
+        illegal=_illegal(answer, expected, kernels_ran, allow),
         tolerances=tolerances,
         reference=expected.reference,
         flags=flags,
@@ -114,24 +118,80 @@ def _outputs(answer: dict[str, Any], blobs: list[bytes]) -> tuple[list[Value], l
     return values[:count], values[count:]
 
 
-def _illegal(answer: dict[str, Any], expected: Expected, kernels_ran: int) -> str:
-    """The first broken rule in one line; empty when all are kept."""
+def _illegal(
+    answer: dict[str, Any], expected: Expected, kernels_ran: int, allow: tuple[str, ...]
+) -> str:
+    """The first broken rule in one line; empty when all are kept.
+
+    Exploits 1, 2, 4, 5, 7, 10, 26, 28, 32 and 33: the operators that ran, in all threads where they
+    were recorded so; what the candidate replaced in its process; what it changed; what it returns.
+    """
+    replaced = _words(answer.get("replaced"))
+    if replaced:
+        return f"it replaced {', '.join(replaced[:3])} in the process that is judged"
     odd = answer.get("odd_types") or []
     if odd:
         return f"an output is a {odd[0]}, not a torch.Tensor"
     replaced = answer.get("replaced") or []
     if replaced:
         return f"it replaced {replaced[0]}, by which it is judged or timed"
-    operators = illegal_operators(str(name) for name in answer.get("operators") or [])
+    operators = illegal_operators(_words(answer.get("operators")), allow)
     if operators:
         names = ", ".join(operators[:5])
         return f"PyTorch did part of the work in forward: {names}"
+    taken = _words(answer.get("host_copies"))
+    if taken:
+        return f"forward took {taken[0]} to the host; the work belongs in a kernel"
     if kernels_ran == 0:
         return "no kernel of its own ran in forward"
     changed = [i for i in answer.get("changed_inputs") or [] if i not in expected.changed_inputs]
     if changed:
         return f"forward changed input {changed[0]} in place; the reference leaves it alone"
+    parameters = _words(answer.get("changed_parameters"))
+    if parameters:
+        return f"forward changed its parameter {parameters[0]}; the reference leaves it alone"
     return ""
+
+
+def _words(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
+
+
+def remarks(answer: dict[str, Any], expected: Expected) -> tuple[str, ...]:
+    """What of a run is worth knowing and decides nothing (exploits 7, 20, 27, 31)."""
+    flags = [f"uses {name}" for name in _words(answer.get("uses"))]
+    flags += [f"switched {name}" for name in _words(answer.get("switched"))]
+    flags += [f"left behind: {name}" for name in _words(answer.get("left_behind"))]
+    if answer.get("overwritten_outputs"):
+        flags.append(
+            "an output that an earlier call returned has other values now: its memory is used again"
+        )
+    moved, size = answer.get("moved_elements"), sum(v.array.size for v in expected.native)
+    if isinstance(moved, int) and size > 1 and 2 * moved >= size:
+        flags.append(f"torch copied {moved} elements in forward; the outputs have {size}")
+    return tuple(flags)
+
+
+def void_outputs(expected: Expected, rule: ToleranceRule) -> tuple[str, ...]:
+    """Flags of a task that asks for nothing: zeros, or one number, would pass (exploits 44, 46)."""
+    for passing in ("zeros", "one number everywhere"):
+        if expected.native and all(
+            _void(native, exact, rule, zeros=passing == "zeros")
+            for native, exact in zip(expected.native, expected.exact, strict=True)
+        ):
+            return (f"task: {passing} would pass as the output",)
+    return ()
+
+
+def _void(native: Value, exact: np.ndarray | None, rule: ToleranceRule, *, zeros: bool) -> bool:
+    if native.array.dtype.kind != "f" or native.array.size < 2:
+        return False
+    truth = native.array.astype(np.float64) if exact is None else exact
+    if not np.isfinite(truth).all() or truth.shape != native.array.shape:
+        return False
+    own = float(np.abs(native.array - truth).max())
+    middle = 0.0 if zeros else (float(truth.min()) + float(truth.max())) / 2
+    return bool((np.abs(truth - middle) <= rule.allowed(native.dtype, truth, own)).all())
 
 
 def _buffer_flags(buffers: list[Value], expected: Expected, rule: ToleranceRule) -> tuple[str, ...]:

@@ -54,7 +54,7 @@ class TaskScales:
             constants = tuple(
                 replace(c, role=Role.SIZE) if c.role is Role.BATCH else c for c in constants
             )
-        return scales.choose(constants, footprint(self.own), self._measure, budget, left)
+        return scales.choose(constants, footprint(self.own), self.measure, budget, left)
 
     def traced(self, overrides: Mapping[str, int]) -> Traced:
         if not overrides:
@@ -71,7 +71,8 @@ class TaskScales:
         """Name -> (own, scaled), in the order of the file."""
         return {c.name: (c.value, overrides[c.name]) for c in self.constants if c.name in overrides}
 
-    def _measure(self, overrides: Mapping[str, int]) -> Footprint | None:
+    def measure(self, overrides: Mapping[str, int]) -> Footprint | None:
+        """What it takes with these sizes; None where it does not run or is another op."""
         key = frozenset(overrides.items())
         if key not in self._footprints:
             self._footprints[key] = self._checked_footprint(overrides)

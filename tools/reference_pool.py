@@ -23,6 +23,8 @@ class _Known:
     idle: dict[str, list[ReferenceSession]] = field(default_factory=dict)
     scalings: dict[str, dict[str, int]] = field(default_factory=dict)
     every: list[ReferenceSession] = field(default_factory=list)
+    without: set[str] = field(default_factory=set)
+    """Lanes of other sizes that the task does not have."""
 
 
 class ReferencePool:
@@ -77,6 +79,26 @@ class ReferencePool:
                 known.scalings[scale] = found
                 known.every.append(session)
         return session
+
+    def borrow_lane(self, task: Task, lane: str) -> ReferenceSession | None:
+        """A session at the sizes of a lane (`musaagent.tools.lanes`), or None."""
+        home = self.home(task)
+        with self._lock:
+            known = self._tasks.get(task.hash)
+            if known is not None and lane in known.without:
+                return None
+            searched = known is not None and lane in known.scalings
+        if not searched:
+            found = home.lane(lane)
+            with self._lock:
+                known = self._tasks.get(task.hash)
+                if known is not None and found is None:
+                    known.without.add(lane)
+                elif known is not None and found is not None:
+                    known.scalings[lane] = found
+            if found is None or known is None:
+                return None
+        return self.borrow(task, lane)
 
     def give_back(self, session: ReferenceSession) -> None:
         """Keep it for the next; close what is dead, forgotten or one too many."""

@@ -80,6 +80,12 @@ class ReferenceSession:
         answer, _ = self._ask({"op": "scaling", "scale": scale}, PLAN_TIMEOUT_S)
         return dict(answer["overrides"])
 
+    def lane(self, name: str) -> dict[str, int] | None:
+        """The size constants that a lane of other sizes changes; None where there is no such."""
+        answer, _ = self._ask({"op": "lane", "lane": name}, PLAN_TIMEOUT_S)
+        found = answer["overrides"]
+        return None if found is None else dict(found)
+
     @property
     def alive(self) -> bool:
         return self.child.exit is None
@@ -101,8 +107,23 @@ class ReferenceSession:
 
     def inputs(self, seed: int) -> Sent:
         """Inputs of forward, drawn with `seed`."""
-        answer, blobs = self._ask({"op": "inputs", "seed": seed}, RUN_TIMEOUT_S)
+        answer, blobs = self._ask({"op": "inputs", "seed": seed, "stress": ""}, RUN_TIMEOUT_S)
         return Sent(answer["tree"], answer["tensors"], blobs, [])
+
+    def stressed(self, seed: int, lane: str) -> Sent | None:
+        """Inputs changed as a lane of `stress` says; None where it changes nothing."""
+        header = {"op": "inputs", "seed": seed, "stress": lane}
+        answer, blobs = self._ask(header, RUN_TIMEOUT_S)
+        if not answer["applies"]:
+            return None
+        return Sent(answer["tree"], answer["tensors"], blobs, [])
+
+    def restate(self, seed: int) -> Sent | None:
+        """Give the module other weights; the whole state, or None where it has no weights."""
+        answer, blobs = self._ask({"op": "restate", "seed": seed}, RUN_TIMEOUT_S)
+        if not answer["applies"]:
+            return None
+        return Sent({}, answer["tensors"], blobs, answer["state_names"])
 
     def expected(self, seed: int) -> Expected:
         """Run the reference on the inputs drawn last, in its own dtype and in float64."""

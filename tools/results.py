@@ -257,6 +257,8 @@ class Verdict(Record):
     """Of an extraction error: its kind, an `ExtractionFault`."""
     build: Build | None = None
     trials: tuple[Trial, ...] = ()
+    probes: tuple[Trial, ...] = ()
+    """Runs beyond the task's own inputs and sizes; one that failed is told in `flags`."""
     errors: tuple[OutputError, ...] = ()
     findings: tuple[Finding, ...] = ()
     checked: bool = False

@@ -1,6 +1,7 @@
 """The parent's side of the candidate worker: one jailed process, requests with a wall budget."""
 
 import json
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -102,9 +103,12 @@ class CandidateSession:
     ) -> tuple[dict[str, Any], list[bytes]]:
         """Send, serve builds, return the answer. `doing` names the step in messages."""
         channel: Channel = self.child.channel
+        nonce = secrets.token_hex(8)
         left = self.settings.timeout_s if timeout_s is None else timeout_s
         try:
-            channel.send(header, blobs)
+            if channel.pending():
+                raise forged(doing)
+            channel.send(header | {"nonce": nonce}, blobs)
             while True:
                 start = time.monotonic()
                 answer, out = channel.recv(max(left, 0.05))
@@ -117,6 +121,8 @@ class CandidateSession:
             raise self._timed_out(doing) from None
         except (WireError, OSError, EOFError, KeyError, TypeError, ValueError) as error:
             raise self._died(doing, error) from None
+        if answer.get("nonce") != nonce:
+            raise forged(doing)
         self._read_report(answer.get("report"))
         if answer.get("ok") is not True:
             raise self._raised(doing, answer.get("error"))
@@ -195,6 +201,12 @@ class CandidateSession:
 
     def close(self) -> None:
         self.child.kill()
+
+
+def forged(doing: str) -> CandidateFailure:
+    """For a message that no request asked for (exploits 34 and 35)."""
+    message = f"wrote to the verifier's channel by itself (when it was to {doing})"
+    return CandidateFailure(Status.ILLEGAL, message)
 
 
 def _finding(raw: dict[str, Any]) -> Finding:

@@ -37,6 +37,10 @@ class VerifyOptions:
     memory_mb: int = 8192
     atol: float | None = None
     rtol: float | None = None
+    allow: tuple[str, ...] = ()
+    """Rules that are relaxed: `vendor-libs` (`musaagent.tools.legality`)."""
+    probes: bool = True
+    """After the trials: runs without kernels, stress inputs, other weights and sizes."""
     timing: bool = True
     """Take the time of what passed, on targets that have a clock."""
     tags: tuple[str, ...] = field(default=())

@@ -8,63 +8,30 @@ recomputed here.
 
 import random
 import secrets
-from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
 
 from musaagent.tools.candidate import Candidate, parse_problem
-from musaagent.tools.gathered import Run, join_real_compile, merge_builds
-from musaagent.tools.host.sources import SourceSet
-from musaagent.tools.judge import Judgement, decisive, explain, judge_run
+from musaagent.tools.checked import checked_run, name_the_cause, watch
+from musaagent.tools.gathered import Run, join_real_compile
+from musaagent.tools.judge import explain
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.own_sizes import refused_launch
+from musaagent.tools.probes import reach_probes, work_probes
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build, MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
+from musaagent.tools.steps import (
+    Ask,
+    Case,
+    Workbench,
+    construct,
+    decide,
+    import_candidate,
+    run_once,
+)
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
-from musaagent.tools.tolerance import ToleranceRule
-
-CHECK_TIMEOUT_FACTOR = 3.0
-"""A watched run is slower than a plain one by this much or more, on smaller shapes."""
-
-
-class Workbench(Protocol):
-    """What a target lends the verifier."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def runs_dry(self) -> bool:
-        """Whether its sessions can check launches without running kernels."""
-        ...
-
-    def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CandidateSession: ...
-
-    def reference(self, task: Task, scale: str) -> ReferenceSession:
-        """A session for this verification alone, until `release`."""
-        ...
-
-    def release(self, reference: ReferenceSession) -> None: ...
-
-    def real_compile(self, sources: SourceSet) -> RealCompile: ...
-
-    def prebuild(self, sources: SourceSet, *, checked: bool) -> Build: ...
-
-    def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]": ...
-
-
-@dataclass(frozen=True)
-class _Case:
-    """What is judged, where and how."""
-
-    bench: Workbench
-    task: Task
-    candidate: Candidate
-    options: VerifyOptions
 
 
 def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
@@ -78,7 +45,7 @@ def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOp
     problem = parse_problem(candidate.source)
     if problem is not None:
         return run.verdict(Status.EXTRACTION_ERROR, problem)
-    case = _Case(bench, task, candidate, options)
+    case = Case(bench, task, candidate, options)
     verdict = _judge(case, run, "run")
     doubtful = verdict.status in (Status.MISMATCH, Status.RUNTIME_ERROR)
     if not (doubtful and run.resized) or run.passed_plain:
@@ -92,7 +59,7 @@ def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOp
     return larger.model_copy(update={"flags": (*larger.flags, flag)})
 
 
-def _judge(case: _Case, run: Run, scale: str) -> Verdict:
+def _judge(case: Case, run: Run, scale: str) -> Verdict:
     """The whole verdict at one scale."""
     opening = case.bench.submit(case.bench.reference, case.task, scale)
     try:
@@ -108,7 +75,7 @@ def _judge(case: _Case, run: Run, scale: str) -> Verdict:
         died = status is Status.RUNTIME_ERROR and run.build is not None and run.build.ok
         if died and case.options.check and not run.findings:
             with run.phase("check"):
-                _watch(case, run, random.Random(run.seed))
+                watch(case, run, random.Random(run.seed))
         if run.findings and died:
             message = f"{explain(run.findings[0])}; then {message}"
         return run.verdict(status, message, failure.details)
@@ -137,7 +104,7 @@ def build_only(bench: Workbench, candidate: Candidate, options: VerifyOptions) -
 
 
 def _judge_session(
-    case: _Case,
+    case: Case,
     run: Run,
     session: CandidateSession,
     opening: "Future[ReferenceSession]",
@@ -154,91 +121,72 @@ def _judge_session(
     if run.scale == "large" and run.resized:
         return run.verdict(Status.INFRA_ERROR, "the task's own sizes are too large to be run here")
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
-    _run_trials(run, session, reference, case.options, draw)
+    _run_trials(run, session, reference, case, draw)
     with run.phase("real_compile"):
         refused = join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
         return run.verdict(Status.COMPILE_ERROR, refused)
-    verdict = _decide(run)
-    if verdict is None and reference.overrides and case.bench.runs_dry:
-        with run.phase("own_sizes"):
-            over = refused_launch(session, reference)
-        if over is not None:
-            run.findings, run.passed_plain = [over], True
-            message = f"at the task's own sizes: {explain(over)}"
-            return run.verdict(Status.RUNTIME_ERROR, message)
+    verdict = decide(run)
+    if verdict is None:
+        run.passed_plain = True
+        verdict = _probe(case, run, session, reference, draw)
+        if verdict is not None:
+            return verdict
     if case.options.check:
         with run.phase("check"):
             if verdict is None:
-                run.passed_plain = True
-                verdict = _checked_run(case, run, draw)
+                verdict = checked_run(case, run, draw)
             elif verdict.kind in (MismatchKind.NUMERIC, MismatchKind.NONFINITE):
-                return _name_the_cause(case, run, verdict, draw)
+                return name_the_cause(case, run, verdict, draw)
     return verdict or run.verdict(Status.PASSED)
 
 
-def import_candidate(run: Run, session: CandidateSession, candidate: Candidate) -> None:
-    """Import with every compile served; a failed build decides even if the candidate hid it."""
-    session.setup()
-    with _builds_first(run, session):
-        session.request({"op": "import", "source": candidate.source}, doing="import")
-
-
-@contextmanager
-def _builds_first(run: Run, session: CandidateSession) -> Iterator[None]:
-    """A failed build is the cause, whatever error (or none) the candidate made of it."""
-    try:
-        yield
-    except CandidateFailure:
-        _note_builds(run, session)
-        _raise_failed_build(run)
-        raise
-    _note_builds(run, session)
-    _raise_failed_build(run)
-
-
-def construct_again(
-    session: CandidateSession, reference: ReferenceSession, candidate: Candidate, seed: int
-) -> None:
-    """Bring a fresh session to where forward can be called. Raises CandidateFailure."""
-    run = Run(target="", seed=seed)
-    import_candidate(run, session, candidate)
-    construct(run, session, reference, seed)
-
-
-def _note_builds(run: Run, session: CandidateSession) -> None:
-    if session.builds:
-        run.build = merge_builds([build for _, build in session.builds])
-        run.flags.extend(run.build.flags)
-        run.phases["compiler"] = run.build.compiler_seconds
-
-
-def _raise_failed_build(run: Run) -> None:
-    if run.build is not None and not run.build.ok:
-        first = run.build.diagnostics[0] if run.build.diagnostics else None
-        if first is None:
-            message = "the build failed"
-        else:
-            place = f"{first.source} line {first.line}: " if first.line else ""
-            message = f"{place}{first.message}"
-        raise CandidateFailure(Status.COMPILE_ERROR, message, run.build.log_tail)
+def _probe(
+    case: Case,
+    run: Run,
+    session: CandidateSession,
+    reference: ReferenceSession,
+    draw: random.Random,
+) -> Verdict | None:
+    """Beyond the trials; None where nothing decides against it."""
+    if case.options.probes:
+        verdict = work_probes(case, run, session, reference, draw)
+        if verdict is not None:
+            return verdict
+    again: CandidateSession | None = session if session.child.exit is None else None
+    if reference.overrides and case.bench.runs_dry and again is not None:
+        with run.phase("own_sizes"):
+            over = refused_launch(session, reference)
+        again = None
+        if over is not None:
+            run.findings = [over]
+            message = f"at the task's own sizes: {explain(over)}"
+            return run.verdict(Status.RUNTIME_ERROR, message)
+    if case.options.probes and run.scale != "large":
+        return reach_probes(case, run, reference, draw, again)
+    return None
 
 
 def _run_trials(
     run: Run,
     session: CandidateSession,
     reference: ReferenceSession,
-    options: VerifyOptions,
+    case: Case,
     draw: random.Random,
 ) -> None:
-    """Trials share one instance, with inputs overwritten in place; the last two get new weights."""
-    rule = ToleranceRule(options.atol, options.rtol)
+    """Trials share one instance, with inputs overwritten in place; the last two get new weights.
+
+    In one of them, which nobody can foresee, operators are recorded in all threads. Exploits 1, 2,
+    12, 13, 16 to 18, 21 to 25, 40 and 47 to 49 end here.
+    """
+    options = case.options
+    deep = draw.randrange(options.trials) if "every_thread" in case.bench.modes else -1
     for index in range(options.trials):
         fresh = index == 0 or index >= max(options.trials - 2, 1)
         if fresh:
             construct(run, session, reference, draw.getrandbits(48))
-        order = (0, 1, 2)[index % 3]
-        judgement = run_once(run, session, reference, rule, draw, order)
+        ask = Ask(order=(0, 1, 2)[index % 3], every_thread=index == deep)
+        judgement = run_once(run, session, reference, options, draw, ask)
         trial = Trial(
             name=f"seed {index + 1} of {options.trials}" + (", new weights" if fresh else ""),
             passed=judgement.ok,
@@ -249,127 +197,3 @@ def _run_trials(
         run.flags.extend(judgement.flags)
         if not judgement.ok:
             return
-
-
-def construct(run: Run, session: CandidateSession, reference: ReferenceSession, seed: int) -> None:
-    """Build both modules from one seed, and make their weights one."""
-    with run.phase("reference"):
-        made = reference.construct(seed)
-    header = {
-        "op": "construct",
-        "seed": seed,
-        "init": made.tree,
-        "tensors": made.metas,
-        "state_names": made.state_names,
-    }
-    with run.phase("construct"), _builds_first(run, session):
-        answer, _ = session.request(header, made.blobs, doing="construct ModelNew")
-    state = str(answer.get("state", ""))
-    if state.startswith("differs"):
-        run.flags.append(f"weights: {state}")
-    elif state == "loaded":
-        run.flags.append("weights: equal seeds give other values; the state_dict was loaded")
-
-
-def run_once(
-    run: Run,
-    session: CandidateSession,
-    reference: ReferenceSession,
-    rule: ToleranceRule,
-    draw: random.Random,
-    order: int,
-) -> Judgement:
-    """One forward of both, the candidate first."""
-    with run.phase("reference"):
-        inputs = reference.inputs(draw.getrandbits(48))
-    seed = draw.getrandbits(48)
-    header = {
-        "op": "run",
-        "seed": seed,
-        "inputs": inputs.tree,
-        "tensors": inputs.metas,
-        **session.order_fields(order, draw.getrandbits(31)),
-    }
-    launched = session.evidence.launch_count
-    with run.phase("run"), _builds_first(run, session):
-        try:
-            answer, blobs = session.request(header, inputs.blobs, doing="run forward")
-        finally:
-            run.findings = list(session.evidence.findings)
-            run.launches = tuple(session.evidence.launches.values())
-    for finding in run.findings:
-        if decisive(finding):
-            raise CandidateFailure(Status.RUNTIME_ERROR, explain(finding))
-    with run.phase("reference"):
-        expected = reference.expected(seed)
-    with run.phase("compare"):
-        ran = session.evidence.launch_count - launched
-        return judge_run(answer, blobs, expected, rule, kernels_ran=ran)
-
-
-def _decide(run: Run) -> Verdict | None:
-    judged = run.judgement
-    if judged.illegal:
-        return run.verdict(Status.ILLEGAL, judged.illegal, judged.details)
-    if judged.kind is not None:
-        strange = [flag for flag in run.flags if flag.startswith("weights: differs")]
-        return run.verdict(
-            Status.MISMATCH, "; ".join([judged.message, *strange[:1]]), judged.details
-        )
-    return None
-
-
-def _checked_run(case: _Case, run: Run, draw: random.Random) -> Verdict | None:
-    """Every load and store watched, on small shapes. None when nothing was found."""
-    result = _watch(case, run, draw)
-    if isinstance(result, CandidateFailure):
-        if result.status is Status.TIMEOUT:
-            run.flags.append(f"the checked run did not end: {result.message}")
-            return None
-        message = explain(run.findings[0]) if run.findings else result.message
-        return run.verdict(result.status, f"checked run: {message}", result.details)
-    run.checked = True
-    run.trials.append(Trial(name="checked run", passed=result.ok, worst=min(result.worst, 1e308)))
-    if result.ok:
-        return None
-    run.judgement = result
-    return _decide(run)
-
-
-def _name_the_cause(case: _Case, run: Run, verdict: Verdict, draw: random.Random) -> Verdict:
-    """Wrong values come from somewhere: a race or a stray access is worth more than numbers."""
-    _watch(case, run, draw)
-    causes = [finding for finding in run.findings if decisive(finding)]
-    if not causes:
-        return verdict
-    message = f"{verdict.message}; a checked run finds {explain(causes[0])}"
-    return run.verdict(verdict.status, message, verdict.details)
-
-
-def _watch(case: _Case, run: Run, draw: random.Random) -> Judgement | CandidateFailure:
-    """One watched run in a process of its own; what it finds goes to `run.findings`."""
-    reference = case.bench.reference(case.task, "large" if run.scale == "large" else "check")
-    try:
-        run.shapes = run.shapes + tuple(f"checked {s}" for s in reference.shapes)
-        return _watch_beside(case, run, draw, reference)
-    finally:
-        case.bench.release(reference)
-
-
-def _watch_beside(
-    case: _Case, run: Run, draw: random.Random, reference: ReferenceSession
-) -> Judgement | CandidateFailure:
-    slow = replace(case.options, timeout_s=case.options.timeout_s * CHECK_TIMEOUT_FACTOR)
-    session = case.bench.open_candidate(slow, checked=True)
-    watched = Run(target=run.target, seed=run.seed)
-    try:
-        import_candidate(watched, session, case.candidate)
-        construct(watched, session, reference, draw.getrandbits(48))
-        rule = ToleranceRule(case.options.atol, case.options.rtol)
-        return run_once(watched, session, reference, rule, draw, order=2)
-    except CandidateFailure as failure:
-        return failure
-    finally:
-        run.findings = watched.findings
-        run.launches = tuple(session.evidence.launches.values()) or run.launches
-        session.close()

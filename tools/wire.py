@@ -76,6 +76,13 @@ class Channel:
         for view in (memoryview(start), *views):
             self._send_all(view, deadline)
 
+    def pending(self) -> bool:
+        """Whether the other side sent something that nobody has read."""
+        try:
+            return bool(self._parts) or bool(self._socket.recv(1, socket.MSG_PEEK))
+        except OSError:
+            return False
+
     def recv(self, timeout_s: float | None) -> Message:
         """The next message; None waits for ever. Raises WireError, WireClosed or TimeoutError."""
         if self._broken:

@@ -6,18 +6,19 @@ operators that were seen, the runtime's report.
 """
 
 import contextlib
-import hashlib
 import importlib.util
 import linecache
 import os
 import sys
-import time
 import traceback
 import types
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from musaagent.tools import trees
+from musaagent.tools.watch import Watcher, digest, operator_recorder, operators_in_all_threads
+from musaagent.tools.weights import align_state, load_state, shifted
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 
 CANDIDATE_MODULE = "musaagent_candidate"
@@ -42,7 +43,7 @@ def serve(channel: Channel, worker: "CandidateWorker") -> None:
             answer, out = {"ok": False, "error": describe_error(error)}, []
             with contextlib.suppress(Exception):  # before setup there is no runtime to ask
                 answer["report"] = worker.report()
-        channel.send(answer, out)
+        channel.send(answer | {"nonce": header.get("nonce")}, out)
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
@@ -71,6 +72,9 @@ class CandidateWorker:
         self.model: Any = None
         self.inputs: list[Any] = []
         self.checked = False
+        self.pybind = False
+        """Whether a module was built by pybind, whose functions cannot be made to fail."""
+        self.watcher: Watcher
 
     def handle(
         self, header: dict[str, Any], blobs: list[bytes]
@@ -82,6 +86,8 @@ class CandidateWorker:
                 return self.load(header["source"])
             case "construct":
                 return self.construct(header, blobs)
+            case "restate":
+                return self.restate(header, blobs)
             case "run":
                 return self.run(header, blobs)
             case "launches":
@@ -98,6 +104,7 @@ class CandidateWorker:
         bridge.load_runtime(header["runtime"])
         self.order(header)
         torch_shim.install(self.build)
+        self.watcher = Watcher()
         return {"ok": True}, []
 
     def order(self, header: dict[str, Any]) -> None:
@@ -120,6 +127,7 @@ class CandidateWorker:
         if not header["ok"]:
             raise RuntimeError(header["error"])
         if header["level"] == "full":
+            self.pybind = True
             return load_pybind(header["module"], header["library"])
         return bridge.load_library(header["library"], header["functions"], checked=self.checked)
 
@@ -155,6 +163,7 @@ class CandidateWorker:
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
         agreement = align_state(model, state)
+        self.watcher.forget_outputs()
         if self.checked:
             self._guard_state(model)
         self.model = model
@@ -166,25 +175,44 @@ class CandidateWorker:
         for tensor in [*model.parameters(), *model.buffers()]:
             tensor.data = bridge.guard_copy(tensor.data)
 
+    def restate(
+        self, header: dict[str, Any], blobs: list[bytes]
+    ) -> tuple[dict[str, Any], list[Any]]:
+        """Other weights for the model that has run already, as load_state_dict puts them there."""
+        import torch
+
+        tensors = decode_tensors(header["tensors"], blobs)
+        with torch.no_grad():
+            loaded = load_state(self.model, dict(zip(header["state_names"], tensors, strict=True)))
+        return {"ok": True, "loaded": loaded, "report": self.report()}, []
+
     def run(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[Any]]:
         import torch
 
         from musaagent.tools.host import bridge
+        from musaagent.tools.host.torch_shim_state import state
         from musaagent.tools.reference import call_arguments
 
         self.order(header)
         fresh = decode_tensors(header["tensors"], blobs)
-        self._place_inputs(fresh)
+        self._place_inputs([shifted(t) for t in fresh] if header.get("offset") else fresh)
         positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
         before = [digest(t) for t in self.inputs]
         recorder = operator_recorder()
         self.report()
+        self.watcher.begin(self.model)
         torch.manual_seed(header["seed"])
-        start = time.perf_counter()
-        with torch.no_grad(), recorder:
+        deep = bool(header.get("every_thread"))
+        with (
+            self.mode(header.get("mode", "")),
+            operators_in_all_threads(recorder.names, deep),
+            torch.no_grad(),
+            recorder,
+            state.watching_host_copies(),
+            self.watcher.leftovers(),
+        ):
             result = self.model(*positional, **named)
         bridge.synchronize()
-        seconds = time.perf_counter() - start
         changed = [i for i, t in enumerate(self.inputs) if digest(t) != before[i]]
         tree, outputs = trees.flatten(result, "output")
         plain = (torch.Tensor, torch.nn.Parameter)
@@ -199,10 +227,26 @@ class CandidateWorker:
             "changed_inputs": changed,
             "odd_types": odd,
             "operators": recorder.names,
+            "moved_elements": recorder.moved,
+            "host_copies": state.host_copies,
+            "uses": state.uses,
+            "pybind": self.pybind,
             "report": self.report(),
-            "seconds": seconds,
         }
-        return answer, list(out)
+        return answer | self.watcher.end(self.model, self.inputs, outputs), list(out)
+
+    @contextlib.contextmanager
+    def mode(self, name: str) -> Iterator[None]:
+        """`no_kernels`: launches do nothing; `failing`: compiled functions raise."""
+        from musaagent.tools.host import bridge, bridge_functions
+
+        bridge.set_launching(name != "no_kernels")
+        bridge_functions.failing = name == "failing"
+        try:
+            yield
+        finally:
+            bridge.set_launching(True)
+            bridge_functions.failing = False
 
     def launches(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Forward at sizes that nobody could compute: launches are checked, no kernel runs.
@@ -282,67 +326,6 @@ def load_pybind(name: str, path: str) -> types.ModuleType:
     return module
 
 
-def align_state(model: Any, state: dict[str, Any]) -> str:
-    """Make the weights the reference's: `equal`, `loaded`, or `differs` (in words).
-
-    They are the reference's where equal seeds made them so, under whatever names, or where its
-    state_dict loads strictly. A module with other names and other values is no port of it.
-    """
-    import torch
-
-    own = model.state_dict()
-    if own.keys() == state.keys():
-        if all(own[k].shape == v.shape for k, v in state.items()):
-            if all(torch.equal(own[k], v) for k, v in state.items()):
-                return "equal"
-            model.load_state_dict(state, strict=True)
-            return "loaded"
-        return "differs: shapes of the parameters"
-    have, want = list(own.values()), list(state.values())
-    if len(have) != len(want):
-        if not state:
-            return "equal"
-        return f"differs: {len(have)} parameters and buffers, the reference has {len(want)}"
-    same = zip(have, want, strict=True)
-    if all(a.shape == b.shape and a.dtype == b.dtype and torch.equal(a, b) for a, b in same):
-        return "equal"
-    strange = next(name for name in own if name not in state)
-    return f"differs: {strange} is no name of the reference's, and equal seeds give other values"
-
-
-def digest(tensor: Any) -> str:
-    import torch
-
-    flat = tensor.detach().contiguous().view(-1)
-    raw = flat.view(torch.uint8) if flat.numel() else flat
-    return hashlib.blake2b(raw.numpy().tobytes(), digest_size=16).hexdigest()
-
-
 def named_buffers(model: Any) -> tuple[list[str], list[Any]]:
     pairs = list(model.named_buffers())
     return [name for name, _ in pairs], [b.detach() for _, b in pairs]
-
-
-def operator_recorder() -> Any:
-    """A dispatch mode that notes every ATen operator, called from Python or from C++."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    class Recorder(TorchDispatchMode):
-        def __init__(self) -> None:
-            super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
-            self.names: list[str] = []
-
-        @classmethod
-        def _should_skip_dynamo(cls) -> bool:
-            # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
-            return False
-
-        def __torch_dispatch__(
-            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-        ) -> Any:
-            name = str(func)
-            if name not in self.names:
-                self.names.append(name)
-            return func(*args, **(kwargs or {}))
-
-    return Recorder()

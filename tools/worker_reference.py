@@ -39,6 +39,8 @@ class ReferenceWorker:
                 return self.open(header)
             case "scaling":
                 return {"ok": True, "overrides": self.overrides(header["scale"])}, []
+            case "lane":
+                return {"ok": True, "overrides": self.lane(header["lane"])}, []
             case "plan":
                 return self.plan()
             case "own":
@@ -46,7 +48,9 @@ class ReferenceWorker:
             case "construct":
                 return self.construct(header["seed"])
             case "inputs":
-                return self.inputs(header["seed"])
+                return self.inputs(header["seed"], header.get("stress", ""))
+            case "restate":
+                return self.restate(header["seed"])
             case "expected":
                 return self.expected(header["seed"])
         raise ValueError(f"unknown request {header['op']!r}")
@@ -89,6 +93,15 @@ class ReferenceWorker:
             self.scales = TaskScales(self.source, self.name)
         return dict(self.scales.scale(BUDGETS[scale]).overrides)
 
+    def lane(self, name: str) -> dict[str, int] | None:
+        """Size constants to change for a lane of other sizes; None where there is none."""
+        from musaagent.tools.lanes import lane_sizes
+        from musaagent.tools.plan import TaskScales
+
+        if self.scales is None:
+            self.scales = TaskScales(self.source, self.name)
+        return lane_sizes(self.scales, name)
+
     def plan(self) -> _Answer:
         from musaagent.tools.plan import plan_task
 
@@ -126,11 +139,39 @@ class ReferenceWorker:
         answer = {"ok": True, "tree": tree, "tensors": metas, "state_names": list(state)}
         return answer, list(blobs)
 
-    def inputs(self, seed: int) -> _Answer:
-        self.drawn = self.model.inputs(seed)
-        tree, tensors = trees.flatten(self.drawn, "get_inputs()")
+    def inputs(self, seed: int, stress: str = "") -> _Answer:
+        """Inputs drawn with `seed`, or those of a stress lane (`applies` false: it has none)."""
+        drawn = self.model.inputs(seed)
+        tree, tensors = trees.flatten(drawn, "get_inputs()")
+        if stress:
+            from musaagent.tools.stress import stressed
+
+            before = tensors
+            if stress == "few" and self.drawn is not None:
+                before = trees.flatten(self.drawn, "get_inputs()")[1]
+            changed = stressed(stress, before, tensors, seed)
+            if changed is None:
+                return {"ok": True, "applies": False}, []
+            drawn, tensors = trees.unflatten(tree, changed), changed
+        self.drawn = drawn
         metas, blobs = encode_tensors(tensors)
-        return {"ok": True, "tree": tree, "tensors": metas}, list(blobs)
+        return {"ok": True, "applies": True, "tree": tree, "tensors": metas}, list(blobs)
+
+    def restate(self, seed: int) -> _Answer:
+        """Other weights for the module that is there, and what they are."""
+        import torch
+
+        from musaagent.tools.stress import other_weights
+
+        module = self.model.module
+        changed = other_weights(module, torch.Generator().manual_seed(seed))
+        if changed is None:
+            return {"ok": True, "applies": False}, []
+        module.load_state_dict(module.state_dict() | changed)
+        state = {k: v.detach() for k, v in self.model.state().items()}
+        metas, blobs = encode_tensors(list(state.values()))
+        answer = {"ok": True, "applies": True, "tensors": metas, "state_names": list(state)}
+        return answer, list(blobs)
 
     def expected(self, seed: int) -> _Answer:
         """The module's buffers move on as forward moves them, like the candidate's."""

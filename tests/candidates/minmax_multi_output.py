@@ -1,3 +1,4 @@
+# flag: specialised: inputs that are not contiguous
 import torch
 import torch.nn as nn
 

@@ -1,3 +1,4 @@
+# flag: specialised: odd sizes
 import torch
 import torch.nn as nn
 

@@ -30,6 +30,7 @@ class GpuBench:
         self._build_timeout_s = BUILD_TIMEOUT_S
 
     runs_dry = False
+    modes: frozenset[str] = frozenset()
 
     @property
     def name(self) -> str:
@@ -60,6 +61,10 @@ class GpuBench:
 
     def release(self, reference: ReferenceSession) -> None:
         """It stays: verifications of one task take turns on a card."""
+
+    def other_sizes(self, task: Task, lane: str) -> ReferenceSession | None:
+        """None: the task's own sizes are what runs here."""
+        return None
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
         return self.target.figures(sources, self._build_timeout_s)

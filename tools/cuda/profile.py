@@ -16,9 +16,9 @@ from musaagent.tools.cuda.programs import Work, run_tool, write_job
 from musaagent.tools.cuda.session import CudaSession, base_name, split_kernels
 from musaagent.tools.results import Launch, Profile, Verdict
 from musaagent.tools.session import CandidateFailure
+from musaagent.tools.steps import construct_again
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
-from musaagent.tools.verifier import construct_again
 
 if TYPE_CHECKING:
     from musaagent.tools.cuda.bench import GpuBench

@@ -27,8 +27,8 @@ def main(folder: Path) -> None:
     from musaagent.tools.host.torch_shim_extension import extension_module
     from musaagent.tools.host.torch_shim_state import state
     from musaagent.tools.reference import call_arguments
+    from musaagent.tools.weights import align_state
     from musaagent.tools.wire import decode_tensors
-    from musaagent.tools.worker_candidate import align_state
 
     bridge.poisoning = bool(job["poison"])
     bridge.load_runtime(job["runtime"])

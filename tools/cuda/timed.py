@@ -10,10 +10,10 @@ from musaagent.tools.cuda.reference import GpuReference
 from musaagent.tools.cuda.timing import BASELINES, take_timing
 from musaagent.tools.results import Status, Verdict
 from musaagent.tools.session import CandidateFailure
+from musaagent.tools.steps import construct_again
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
 from musaagent.tools.tolerance import ToleranceRule
-from musaagent.tools.verifier import construct_again
 
 if TYPE_CHECKING:
     from musaagent.tools.cuda.bench import GpuBench

@@ -8,13 +8,13 @@ import sys
 from typing import Any
 
 from musaagent.tools import trees
+from musaagent.tools.watch import operator_recorder
+from musaagent.tools.weights import align_state
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 from musaagent.tools.worker_candidate import (
     CandidateWorker,
-    align_state,
     load_pybind,
     named_buffers,
-    operator_recorder,
     request_fields,
     serve,
 )

@@ -60,6 +60,11 @@ def set_dry(dry: bool) -> None:
     bridge_memory.poisoning = not dry
 
 
+def set_launching(launching: bool) -> None:
+    """Off: launches are checked and do nothing, while memory is poisoned as ever."""
+    runtime().library.musahost_set_dry(int(not launching))
+
+
 def load_library(
     path: str | Path, functions: Sequence[str] | None = None, *, checked: bool = False
 ) -> types.ModuleType:

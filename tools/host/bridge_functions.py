@@ -10,6 +10,9 @@ from musaagent.tools.host.bridge_values import (
     Value,
 )
 
+failing = False
+"""Set to make every function raise, as a broken build or device would."""
+
 
 class Function:
     """One exported C++ function, or several of one name that are tried in turn."""
@@ -24,6 +27,8 @@ class Function:
         self._forms.append(form)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if failing:
+            raise RuntimeError(f"{self.__name__}: CUDA error: unspecified launch failure")
         for form in self._forms:
             keep: list[Any] = []
             values = form.bind(self._runtime, args, kwargs, keep)

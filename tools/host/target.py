@@ -61,6 +61,7 @@ class HostTarget:
 
     name: TargetName = "host"
     runs_dry = True
+    modes = frozenset({"no_kernels", "failing", "every_thread", "offset"})
 
     def __init__(self, cache_dir: Path | None = None, *, compile_for_gpu: bool = True) -> None:
         """`compile_for_gpu`: also compile with nvcc, where it is found, beside each verdict."""
@@ -175,6 +176,9 @@ class HostTarget:
 
     def release(self, reference: ReferenceSession) -> None:
         self._references.give_back(reference)
+
+    def other_sizes(self, task: Task, lane: str) -> ReferenceSession | None:
+        return self._references.borrow_lane(task, lane)
 
     def _open_reference(
         self, task: Task, scale: str, known: dict[str, int] | None

@@ -1,6 +1,7 @@
 """What the parts of the torch shim share."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -10,6 +11,9 @@ uses: list[str] = []
 
 ACCELERATORS = ("cuda", "musa")
 
+FEW_ELEMENTS = 256
+"""A few sizes or flags may be read back in forward; more is work that is done on the CPU."""
+
 
 class _State:
     def __init__(self) -> None:
@@ -17,6 +21,24 @@ class _State:
         self.hook: Callable[[Any], Any] | None = None
         self.device = torch.device("cuda", 0)
         """What Tensor.device says."""
+        self.uses = uses
+        self.host_copies: list[str] = []
+        """Large tensors that were taken to the CPU while `watching_host_copies`."""
+        self._watching = False
+
+    @contextlib.contextmanager
+    def watching_host_copies(self) -> Iterator[None]:
+        self.host_copies = []
+        self._watching = True
+        try:
+            yield
+        finally:
+            self._watching = False
+
+    def note_host_copy(self, tensor: torch.Tensor, way: str) -> None:
+        if self._watching and tensor.numel() > FEW_ELEMENTS:
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            self.host_copies.append(f"{dtype}{list(tensor.shape)} ({way})")
 
     def speak(self, kind: str) -> None:
         """The candidate named the device `cuda` or `musa`; tensors answer in the same word."""

@@ -111,12 +111,23 @@ def _install_moves() -> None:
     tensor.musa = _musa
     tensor.cpu = _cpu
     tensor.type = _type
+    for name in ("numpy", "tolist", "__array__"):
+        setattr(tensor, name, _to_host(name, getattr(tensor, name)))
 
     def move(self: Any, device: Any = None) -> Any:
         return self._apply(lambda t: t.musa(device))
 
     module: Any = torch.nn.Module
     module.musa = move
+
+
+def _to_host(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def take(self: Any, *args: Any, **kwargs: Any) -> Any:
+        state.note_host_copy(self, f"{name}()")
+        return original(self, *args, **kwargs)
+
+    return take
 
 
 def _cuda(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
@@ -131,6 +142,7 @@ def _musa(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 def _cpu(self: Any, *args: Any, **kwargs: Any) -> Any:
     # The real one is a copy, which the candidate may overwrite.
+    state.note_host_copy(self, "cpu()")
     return self.clone()
 
 
@@ -150,6 +162,7 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
         device = torch.device(device)
         if device.type != "cpu":
             return _Base.to(self, device, *args, **kwargs)
+        state.note_host_copy(self, "to(cpu)")
         result = _convert(self, args, kwargs)
         return result.clone() if result is self else result
     return _convert(self, args, kwargs)

@@ -26,6 +26,7 @@ struct Pool {
 Pool* pool = nullptr;
 
 void serve(Pool* p) {
+  pthread_setname_np(pthread_self(), "musahost");  // told from threads that a candidate starts
   std::unique_lock lock(p->mutex);
   while (true) {
     p->wake.wait(lock, [p] { return p->next < p->count; });

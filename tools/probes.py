@@ -1,0 +1,331 @@
+"""What is tried on a candidate that passed: whether it does the work, and how far it goes.
+
+A cache, work that its kernels do not do, and a size of the task's own that fails decide; the rest
+is told as flags, for the task's own inputs passed.
+"""
+
+import random
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from musaagent.errors import InfraError, TaskError
+from musaagent.tools.compare import compare_all
+from musaagent.tools.gathered import Run
+from musaagent.tools.judge import Judgement, void_outputs
+from musaagent.tools.lanes import LANES, ODD, OWN
+from musaagent.tools.reference_session import Expected, ReferenceSession
+from musaagent.tools.results import MismatchKind, Status, Trial, Verdict
+from musaagent.tools.session import CandidateFailure, CandidateSession
+from musaagent.tools.steps import Ask, Case, Pair, construct, decide, import_candidate, run_pair
+from musaagent.tools.tolerance import NOISE, ToleranceRule
+
+STRESS = {
+    "small": "inputs a thousandth as large",
+    "large": "inputs a thousand times as large",
+    "negative": "inputs without a positive value",
+    "ties": "inputs with many equal values",
+    "constant": "rows of one value",
+    "denormals": "inputs with denormal values",
+    "infinities": "inputs with infinities",
+    "minus_infinity": "inputs with -inf",
+    "views": "inputs that are not contiguous",
+    "offset": "inputs that start inside their storage",
+}
+_MAY_RAISE = frozenset({"views", "offset"})
+"""A kernel may refuse a layout, as long as it says so."""
+_MOST_ELEMENTS = 1 << 22
+_MODE_TIMEOUT_S = 15.0
+_MOST_LOST = 3
+"""So many lanes may end a process before the rest is left out."""
+
+
+def work_probes(
+    case: Case,
+    run: Run,
+    session: CandidateSession,
+    reference: ReferenceSession,
+    draw: random.Random,
+) -> Verdict | None:
+    """Probes that decide; None when the candidate does its work, each time, in its kernels.
+
+    Raises CandidateFailure.
+    """
+    with run.phase("probes"):
+        last = few_changed(case, run, session, reference, draw)
+        verdict = decide(run)
+        if verdict is not None:
+            return verdict
+        if "failing" in case.bench.modes:
+            fallback(case, run, session, reference, draw)
+        if "no_kernels" in case.bench.modes:
+            return without_kernels(case, run, session, reference, draw, last)
+    return None
+
+
+def few_changed(
+    case: Case,
+    run: Run,
+    session: CandidateSession,
+    reference: ReferenceSession,
+    draw: random.Random,
+) -> Expected:
+    """The last inputs again with a few elements changed, in the same buffers (exploits 12 to 14).
+
+    One of the runs in which operators are recorded in all threads, too.
+    """
+    ask = Ask(stress="few", every_thread="every_thread" in case.bench.modes)
+    pair = run_pair(run, session, reference, case.options, draw, ask)
+    assert pair is not None
+    judgement = pair.judgement
+    run.trials.append(_trial("a few elements changed", judgement))
+    run.flags.extend(judgement.flags)
+    run.judgement = judgement if not judgement.ok else run.judgement.joined(judgement)
+    return pair.expected
+
+
+def fallback(
+    case: Case,
+    run: Run,
+    session: CandidateSession,
+    reference: ReferenceSession,
+    draw: random.Random,
+) -> None:
+    """Every compiled function raises: what answers all the same has another way (exploit 6)."""
+    if any(build.level in ("light", "full") for _, build in session.builds):
+        return  # pybind's functions cannot be made to fail
+    ask = Ask(mode="failing", timeout_s=_MODE_TIMEOUT_S)
+    aside = Run(target="", seed=run.seed)
+    try:
+        pair = run_pair(aside, session, reference, case.options, draw, ask)
+    except CandidateFailure:
+        return
+    if pair is not None:
+        right = "the right" if pair.judgement.kind is None else "wrong"
+        how = f" ({pair.judgement.illegal})" if pair.judgement.illegal else ""
+        run.flags.append(f"fallback: with its extension failing it returned {right} values{how}")
+
+
+def without_kernels(
+    case: Case,
+    run: Run,
+    session: CandidateSession,
+    reference: ReferenceSession,
+    draw: random.Random,
+    before: Expected,
+) -> Verdict | None:
+    """Its launches do nothing: right values were made elsewhere (exploits 4, 5, 11 and 28).
+
+    Says nothing of a task whose output is nothing, or does not depend on its inputs.
+    """
+    ask = Ask(mode="no_kernels", timeout_s=_MODE_TIMEOUT_S)
+    aside = Run(target="", seed=run.seed)
+    try:
+        construct(aside, session, reference, draw.getrandbits(48))
+        pair = run_pair(aside, session, reference, case.options, draw, ask)
+    except CandidateFailure:
+        return None
+    if pair is None or pair.judgement.kind is not None:
+        return None
+    rule = ToleranceRule(case.options.atol, case.options.rtol)
+    if void_outputs(pair.expected, rule) or _agree(before, pair.expected, rule):
+        run.flags.append("task: whether its kernels make the output cannot be told")
+        return None
+    message = "its output is right without its kernels: all launches did nothing"
+    return run.verdict(Status.ILLEGAL, message)
+
+
+def _agree(one: Expected, other: Expected, rule: ToleranceRule) -> bool:
+    """Whether the answer to other inputs would have passed as well."""
+    return compare_all(one.native, other.native, other.exact, rule).kind is None
+
+
+def _trial(name: str, judgement: Judgement) -> Trial:
+    return Trial(name=name, passed=judgement.ok, worst=min(judgement.worst, 1e308))
+
+
+@dataclass
+class Lanes:
+    """Runs beyond the task's own inputs, in a process that is replaced when a lane ends it."""
+
+    case: Case
+    run: Run
+    draw: random.Random
+    session: CandidateSession | None = None
+    lost: int = 0
+    ready: ReferenceSession | None = None
+    """The task and sizes that the process holds a module for."""
+    opened: list[CandidateSession] = field(default_factory=list)
+
+    def close(self) -> None:
+        for session in self.opened:
+            session.close()
+
+    def problem(self, name: str, reference: ReferenceSession, ask: Ask) -> str:
+        """What is wrong on this lane, '' where nothing is, or the op is not defined there."""
+        if self.lost > _MOST_LOST:
+            return ""
+        aside = Run(target="", seed=self.run.seed)
+        judgement: Judgement | None = None
+        try:
+            pair = self._pair(aside, reference, ask)
+            if pair is None or not defined(pair.expected, name):
+                return ""
+            judgement = pair.judgement
+            message = judgement.message
+        except TaskError:
+            return ""  # the reference itself refuses it
+        except CandidateFailure as failure:
+            self._discard()
+            if name in _MAY_RAISE or not self._reference_answers(reference, name):
+                return ""
+            message = failure.message
+        passed = judgement is not None and judgement.kind is None
+        worst = min(judgement.worst, 1e308) if judgement is not None else 1e308
+        self.run.probes.append(Trial(name=name, passed=passed, worst=worst))
+        return "" if passed else message
+
+    def _pair(self, aside: Run, reference: ReferenceSession, ask: Ask) -> Pair | None:
+        session = self._session(aside)
+        if self.ready is not reference:
+            construct(aside, session, reference, self.draw.getrandbits(48))
+            self.ready = reference
+        return run_pair(aside, session, reference, self.case.options, self.draw, ask)
+
+    def _session(self, aside: Run) -> CandidateSession:
+        if self.session is None:
+            self.session = self.case.bench.open_candidate(self.case.options, checked=False)
+            self.opened.append(self.session)
+            import_candidate(aside, self.session, self.case.candidate)
+        return self.session
+
+    def _discard(self) -> None:
+        self.session, self.ready = None, None
+        self.lost += 1
+
+    def _reference_answers(self, reference: ReferenceSession, name: str) -> bool:
+        try:
+            return defined(reference.expected(self.draw.getrandbits(48)), name)
+        except TaskError:
+            return False
+
+    # ---- the lanes
+
+    def stress(self, reference: ReferenceSession) -> None:
+        """Inputs that the task does not draw (exploits 42, 43, 46 to 50); failures are flags."""
+        for name, words in STRESS.items():
+            if name == "offset" and name not in self.case.bench.modes:
+                continue
+            plain = name == "offset"
+            ask = Ask(stress="" if plain else name, offset=plain)
+            self._flag(words, self.problem(name, reference, ask))
+
+    def weights(self, reference: ReferenceSession) -> None:
+        """Weights that change after the first call (exploits 19, 45 and 53)."""
+        if self.problem("as constructed", reference, Ask()) or self.ready is not reference:
+            return
+        sent = reference.restate(self.draw.getrandbits(48))
+        if sent is None or self.session is None:
+            return
+        header = {"op": "restate", "tensors": sent.metas, "state_names": sent.state_names}
+        try:
+            answer, _ = self.session.request(header, sent.blobs, doing="load other weights")
+        except CandidateFailure as failure:
+            self._discard()
+            self._flag("weights that are loaded later", failure.message)
+            return
+        if answer.get("loaded"):
+            problem = self.problem("other weights", reference, Ask())
+            self._flag("weights that are loaded later", problem)
+        self.ready = None
+
+    def _flag(self, words: str, problem: str) -> None:
+        if problem:
+            self.run.flags.append(f"specialised: {words}: {problem}")
+
+    def sizes(self) -> Verdict | None:
+        """Odd sizes (exploit 43: a flag), and the task's own in one dimension (41: it decides)."""
+        for lane in LANES:
+            reference = self.case.bench.other_sizes(self.case.task, lane)
+            if reference is None:
+                continue
+            try:
+                problem = self.problem(f"{lane} sizes", reference, Ask())
+                shapes = ", ".join(reference.shapes)
+            finally:
+                self.case.bench.release(reference)
+            if lane == ODD:
+                self._flag(f"odd sizes ({shapes})", problem)
+            elif problem and lane in OWN:
+                message = f"at the task's own size in one dimension ({shapes}): {problem}"
+                return _wrong(self.run, message)
+        return None
+
+
+def _wrong(run: Run, message: str) -> Verdict:
+    run.judgement = Judgement(kind=MismatchKind.NUMERIC, message=message, worst=float("inf"))
+    return run.verdict(Status.MISMATCH, message)
+
+
+def reach_probes(
+    case: Case,
+    run: Run,
+    reference: ReferenceSession,
+    draw: random.Random,
+    session: CandidateSession | None,
+) -> Verdict | None:
+    """How far it goes: other inputs, weights and sizes. `session` None: start a new process."""
+    lanes = Lanes(case, run, draw, session)
+    try:
+        with run.phase("lanes"):
+            return _reach(case, lanes, reference)
+    except InfraError as error:
+        run.flags.append(f"not tried at other inputs and sizes: {error}")
+        return None
+    finally:
+        lanes.close()
+
+
+def _reach(case: Case, lanes: Lanes, reference: ReferenceSession) -> Verdict | None:
+    scaled = bool(reference.overrides)
+    small = case.bench.reference(case.task, "check") if scaled else reference
+    try:
+        problem = lanes.problem("smaller sizes", small, Ask()) if scaled else ""
+        if problem:
+            shapes = ", ".join(small.shapes)
+            lanes.run.flags.append(f"specialised: at smaller sizes ({shapes}): {problem}")
+        elif _elements(small) <= _MOST_ELEMENTS:
+            lanes.weights(small)
+            lanes.stress(small)
+    finally:
+        if scaled:
+            case.bench.release(small)
+    return lanes.sizes()
+
+
+def _elements(reference: ReferenceSession) -> int:
+    """Of all inputs, read off `float32[64, 1000]`."""
+    shapes = [s.partition("[")[2].rstrip("]") for s in reference.shapes]
+    return sum(int(np.prod([int(n) for n in s.split(",") if n.strip()])) for s in shapes)
+
+
+def defined(expected: Expected, lane: str) -> bool:
+    """Whether the reference has an answer there that is more than rounding noise."""
+    for native, exact in zip(expected.native, expected.exact, strict=True):
+        if native.array.dtype.kind not in "fc":
+            continue
+        truth = native.array.astype(np.complex128 if native.array.dtype.kind == "c" else np.float64)
+        finite = np.isfinite(truth)
+        allowed = ~np.isnan(truth) if "infinit" in lane else finite
+        if not allowed.all():
+            return False
+        if exact is None or exact.shape != truth.shape or not truth.size:
+            continue
+        if not (np.isfinite(exact) | ~finite).all():
+            return False
+        kept = exact[finite]
+        size = float(np.sqrt(np.mean(np.abs(kept) ** 2))) if kept.size else 0.0
+        own = float(np.abs(truth[finite] - kept).max()) if kept.size else 0.0
+        if own > NOISE * size or (lane == "constant" and size < 1e-4):
+            return False
+    return True

@@ -1,0 +1,148 @@
+"""Inputs and weights that the task does not draw, and that its op must still be right on.
+
+Runs in the reference's worker. A lane that the op is not defined on shows in the reference itself
+(it raises, or returns NaN), and the parent leaves it out.
+"""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+
+_FEW = 3
+"""Elements that the `few` and the infinity lanes change, the last one beside."""
+_DENORMAL = 1e-39
+
+Tensors = list[torch.Tensor]
+
+
+def stressed(name: str, drawn: Sequence[torch.Tensor], other: Tensors, seed: int) -> Tensors | None:
+    """The drawn inputs changed as lane `name` says; None where it changes nothing.
+
+    `other` is a second draw of the same inputs. Shapes and dtypes stay.
+    """
+    generator = torch.Generator().manual_seed(seed)
+    if name == "few":
+        return _few(drawn, other, generator)
+    if name == "views":
+        return _relaid(drawn)
+    change = _LANES[name]
+    changed = [change(t, generator) if _takes(t) else t.clone() for t in drawn]
+    alike = all(_same(a, b) for a, b in zip(changed, drawn, strict=True))
+    return None if alike else changed
+
+
+def _takes(tensor: torch.Tensor) -> bool:
+    return tensor.is_floating_point() and tensor.numel() > 1
+
+
+def _same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return torch.equal(a.nan_to_num(), b.nan_to_num())
+
+
+def _few(drawn: Sequence[torch.Tensor], other: Tensors, generator: torch.Generator) -> Tensors:
+    """All but a few elements are those of the last run: a cache that samples them shows."""
+    changed = []
+    for old, new in zip(drawn, other, strict=True):
+        tensor = old.clone()
+        if tensor.shape == new.shape and tensor.numel():
+            flat, fresh = tensor.reshape(-1), new.reshape(-1)
+            picked = torch.randint(flat.numel(), (_FEW,), generator=generator)
+            picked[-1] = flat.numel() - 1
+            flat[picked] = fresh[picked]
+            tensor = flat.reshape(tensor.shape)
+        changed.append(tensor)
+    return changed
+
+
+def _relaid(drawn: Sequence[torch.Tensor]) -> Tensors | None:
+    """The same values with other strides."""
+    if not any(t.numel() > 1 for t in drawn):
+        return None
+    changed = []
+    for tensor in drawn:
+        if tensor.dim() >= 2:
+            changed.append(tensor.transpose(-1, -2).contiguous().transpose(-1, -2))
+        elif tensor.dim() == 1 and tensor.numel() > 1:
+            changed.append(torch.stack([tensor, tensor], dim=1)[:, 0])
+        else:
+            changed.append(tensor.clone())
+    return changed
+
+
+def _scaled(factor: float) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor]:
+    return lambda tensor, generator: tensor * factor
+
+
+def _negative(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """No positive value anywhere: what starts a maximum at zero shows."""
+    return -tensor.abs()
+
+
+def _ties(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Few different values, so that most have an equal."""
+    return (tensor * 2).round() / 2
+
+
+def _constant(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every row one value."""
+    return tensor[..., :1].expand_as(tensor).clone() if tensor.dim() else tensor.clone()
+
+
+def _denormals(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Every other value far below the smallest normal one."""
+    tiny = torch.rand(tensor.shape, generator=generator) < 0.5
+    return torch.where(tiny, tensor * _DENORMAL, tensor)
+
+
+def _infinite(*values: float) -> Callable[[torch.Tensor, torch.Generator], torch.Tensor]:
+    def change(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+        flat = tensor.clone().reshape(-1)
+        picked = torch.randint(flat.numel(), (_FEW,), generator=generator)
+        for index, place in enumerate(picked.tolist()):
+            flat[place] = values[index % len(values)]
+        return flat.reshape(tensor.shape)
+
+    return change
+
+
+_LANES: Mapping[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
+    "small": _scaled(1e-3),
+    "large": _scaled(1e3),
+    "negative": _negative,
+    "ties": _ties,
+    "constant": _constant,
+    "denormals": _denormals,
+    "infinities": _infinite(math.inf, -math.inf),
+    "minus_infinity": _infinite(-math.inf),
+}
+
+
+def other_weights(
+    module: torch.nn.Module, generator: torch.Generator
+) -> dict[str, torch.Tensor] | None:
+    """Parameters and running statistics drawn anew; None where the module has none.
+
+    What was all ones is drawn about one, what was all zeros about zero, anything else at its own
+    spread; what had no negative value gets none.
+    """
+    names = {name for name, _ in module.named_parameters()}
+    changed = {}
+    for name, tensor in module.state_dict().items():
+        drawn = name in names or name.rpartition(".")[2] in ("running_mean", "running_var")
+        if drawn and tensor.is_floating_point() and tensor.numel():
+            changed[name] = _redrawn(tensor, generator)
+    return changed or None
+
+
+def _redrawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    wide = tensor.detach().double()
+    low, high = float(wide.min()), float(wide.max())
+    noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
+    if low == high == 0:
+        made = 0.3 * noise
+    elif low >= 0:
+        made = 0.5 * (low + high) * (0.5 + torch.rand(tensor.shape, generator=generator))
+    else:
+        made = noise * float(wide.std(correction=0)) + float(wide.mean())
+    return made.to(tensor.dtype)

@@ -1,0 +1,260 @@
+"""What the candidate's worker sees of the candidate beside its outputs.
+
+Evidence for the parent: operators in all threads, replaced functions, switched settings, memory
+that is used again, and what a call leaves behind. It is gathered in the candidate's own process, so
+it can only be trusted as far as `Identities` finds the process as it was.
+"""
+
+import hashlib
+import os
+import sys
+import threading
+import types
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+_WATCHED_MODULES = (
+    *("torch", "torch.nn.functional", "torch.testing", "torch.cuda", "torch.autograd.profiler"),
+    *("torch.utils._python_dispatch", "torch.utils.cpp_extension", "torch.overrides"),
+    *("builtins", "gc", "hashlib", "json", "os", "select", "socket", "struct", "threading", "time"),
+)
+_WATCHED_CLASSES = (
+    *("torch:Tensor", "torch._C:TensorBase", "torch.nn:Module", "torch.cuda:Event"),
+    *("torch.cuda:Stream", "torch.utils._python_dispatch:TorchDispatchMode"),
+)
+_OURS = "musaagent."
+_MOST_FILES = 2000
+_POOL_THREAD = "musahost"
+"""The name of the host runtime's own threads (runtime/pool.cpp)."""
+
+
+def digest(tensor: Any) -> str:
+    """Of the values, NaNs included."""
+    import torch
+
+    flat = tensor.detach().contiguous().view(-1)
+    raw = flat.view(torch.uint8) if flat.numel() else flat
+    return hashlib.blake2b(raw.numpy().tobytes(), digest_size=16).hexdigest()
+
+
+class Identities:
+    """Functions and classes as they were before the candidate was imported (exploits 28 and 33)."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Any, str, Any, Any]] = {}
+        for name in _WATCHED_MODULES:
+            module = sys.modules.get(name)
+            if module is not None:
+                self._keep(name, module)
+        for place in _WATCHED_CLASSES:
+            name, _, kind = place.partition(":")
+            owner = getattr(sys.modules.get(name), kind, None)
+            if owner is not None:
+                self._keep(f"{name}.{kind}", owner)
+        for name, module in list(sys.modules.items()):
+            if name.startswith(_OURS) and module is not None:
+                self._keep(name, module)
+                for key, value in list(vars(module).items()):
+                    if isinstance(value, type) and value.__module__ == name:
+                        self._keep(f"{name}.{key}", value)
+
+    def _keep(self, place: str, owner: Any) -> None:
+        for key, value in list(vars(owner).items()):
+            if callable(value) or isinstance(value, property | staticmethod | classmethod):
+                self._kept[f"{place}.{key}"] = (owner, key, value, _code(value))
+
+    def replaced(self) -> list[str]:
+        """Names that stand for something else now; what is only new does not count."""
+        found = []
+        for name, (owner, key, value, code) in self._kept.items():
+            now = vars(owner).get(key)
+            if now is not value or _code(now) is not code:
+                found.append(name)
+        return found
+
+
+def _code(value: Any) -> Any:
+    plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+    return plain.__code__ if isinstance(plain, types.FunctionType) else None
+
+
+def settings() -> dict[str, str]:
+    """Global switches that would change a reference in the same process (exploit 27)."""
+    import torch
+
+    return {
+        "torch default dtype": str(torch.get_default_dtype()),
+        "float32 matmul precision": torch.get_float32_matmul_precision(),
+        "cudnn.allow_tf32": str(torch.backends.cudnn.allow_tf32),
+        "deterministic algorithms": str(torch.are_deterministic_algorithms_enabled()),
+        "grad mode": str(torch.is_grad_enabled()),
+    }
+
+
+def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
+    return [f"{key} from {old} to {now[key]}" for key, old in before.items() if now[key] != old]
+
+
+_COPIES = frozenset({"aten.clone.default", "aten._to_copy.default", "aten.copy_.default"})
+
+
+def operator_recorder() -> Any:
+    """A dispatch mode that notes every ATen operator, called from Python or from C++."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class Recorder(TorchDispatchMode):
+        def __init__(self) -> None:
+            super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
+            self.names: list[str] = []
+            self.moved = 0
+            """Elements that torch copied."""
+
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
+            return False
+
+        def __torch_dispatch__(
+            self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            name = str(func)
+            if name not in self.names:
+                self.names.append(name)
+            if name in _COPIES:
+                self.moved += args[0].numel()
+            return func(*args, **(kwargs or {}))
+
+    return Recorder()
+
+
+@contextmanager
+def operators_in_all_threads(names: list[str], active: bool) -> Iterator[None]:
+    """Adds every operator that runs, in any thread and under any Python mode (exploits 1, 10, 31).
+
+    Operators that only call others are left out. Where this torch cannot do it, a line that is no
+    legal operator says so: the check fails closed.
+    """
+    if not active:
+        yield
+        return
+    from torch.autograd import profiler
+
+    options: dict[str, Any] = {"use_kineto": False}
+    try:
+        from torch._C._profiler import _ExperimentalConfig
+
+        options["experimental_config"] = _ExperimentalConfig(profile_all_threads=True)
+    except (ImportError, TypeError):
+        pass  # before torch 2.8: this thread alone
+    with profiler.profile(**options) as profile:
+        yield
+    for event in profile.function_events or ():
+        if event.name.startswith("aten::") and not _composite(event.name):
+            names.append(event.name)
+
+
+def _composite(name: str) -> bool:
+    """Whether all overloads only call other operators, which are recorded themselves."""
+    import torch
+
+    packet = getattr(torch.ops.aten, name.removeprefix("aten::"), None)
+    if packet is None:
+        return False
+    full = [f"{name}.{o}" if o != "default" else name for o in packet.overloads()]
+    return all(
+        torch._C._dispatch_has_kernel_for_dispatch_key(f, "CompositeImplicitAutograd") for f in full
+    )
+
+
+class Leftovers:
+    """Threads, processes and files that a call leaves behind (exploits 17, 31 and 35)."""
+
+    def __init__(self) -> None:
+        self.before = self._now()
+
+    def found(self) -> list[str]:
+        now = self._now()
+        return sorted(now - self.before)
+
+    def _now(self) -> set[str]:
+        seen = {f"thread {t.name}" for t in threading.enumerate()}
+        seen |= set(_native_threads())
+        seen |= {f"process {pid}" for pid in _children()}
+        for folder in {str(Path.cwd()), os.environ.get("TMPDIR", "")} - {"", "/"}:
+            seen |= {f"file {path}" for path in _files(folder)}
+        return seen
+
+
+def _native_threads() -> Iterator[str]:
+    """Threads that neither Python nor the host runtime's pool started, by id and name."""
+    python = {t.native_id for t in threading.enumerate()} | {os.getpid()}
+    try:
+        for task in Path("/proc/self/task").iterdir():
+            name = (task / "comm").read_text().strip()
+            if name != _POOL_THREAD and int(task.name) not in python:
+                yield f"native thread {task.name} ({name})"
+    except OSError:
+        return
+
+
+def _children() -> list[str]:
+    try:
+        return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+    except OSError:
+        return []
+
+
+def _files(folder: str) -> Iterable[str]:
+    count = 0
+    for place, folders, names in os.walk(folder):
+        folders[:] = [f for f in folders if f != "__pycache__"]
+        for name in names:
+            count += 1
+            if count > _MOST_FILES:
+                return
+            yield os.path.relpath(f"{place}/{name}", folder)
+
+
+class Watcher:
+    """Around each run: what was before, and what is to be told of it afterwards."""
+
+    def __init__(self) -> None:
+        self.identities = Identities()
+        self.settings = settings()
+        self._outputs: list[tuple[Any, str]] = []
+        self._parameters: dict[str, str] = {}
+        self._leftovers = Leftovers()
+
+    def begin(self, model: Any) -> None:
+        self._parameters = {name: digest(p) for name, p in model.named_parameters()}
+
+    @contextmanager
+    def leftovers(self) -> Iterator[None]:
+        """The innermost context: what the recorders start is not the candidate's."""
+        self._leftovers = Leftovers()
+        yield
+
+    def forget_outputs(self) -> None:
+        self._outputs = []
+
+    def end(self, model: Any, inputs: Iterable[Any], outputs: Iterable[Any]) -> dict[str, Any]:
+        overwritten = [1 for tensor, was in self._outputs if digest(tensor) != was]
+        lent = {t.untyped_storage().data_ptr() for t in (*inputs, *model.parameters())}
+        self._outputs = [
+            (t, digest(t)) for t in outputs if t.untyped_storage().data_ptr() not in lent
+        ]
+        now = dict(model.named_parameters())
+        changed = [
+            name
+            for name, was in self._parameters.items()
+            if name in now and digest(now[name]) != was
+        ]
+        return {
+            "replaced": self.identities.replaced(),
+            "switched": differences(self.settings, settings()),
+            "left_behind": self._leftovers.found(),
+            "overwritten_outputs": len(overwritten),
+            "changed_parameters": changed,
+        }
