@@ -59,20 +59,19 @@ def _odd(task: "TaskScales") -> dict[str, int] | None:
 def _one_dimension_each(task: "TaskScales") -> Iterator[dict[str, int]]:
     """For each long dimension that was reduced below LONG: its own size, the rest small."""
     run, check = (task.scale(b).overrides for b in (scales.RUN, scales.CHECK))
-    long = {c.value for c in _sizes(task) if c.value > LONG >= run.get(c.name, c.value)}
-    for own in sorted(long, reverse=True)[: len(OWN)]:
-        rest = {n: v for n, v in check.items() if _value(task, n) != own}
-        batch = {
-            c.name: _FEW for c in _sizes(task) if c.role is Role.BATCH and c.value not in (own,)
-        }
+    sizes = _sizes(task)
+    long = {
+        (c.value, c.role): [n.name for n in sizes if (n.value, n.role) == (c.value, c.role)]
+        for c in sorted(sizes, key=lambda c: -c.value)
+        if c.value > LONG >= run.get(c.name, c.value)
+    }
+    for names in list(long.values())[: len(OWN)]:
+        rest = {n: v for n, v in check.items() if n not in names}
+        batch = {c.name: _FEW for c in sizes if c.role is Role.BATCH and c.name not in names}
         for overrides in (rest, rest | batch):
             if _runs(task, overrides):
                 yield overrides
                 break
-
-
-def _value(task: "TaskScales", name: str) -> int:
-    return next(c.value for c in task.constants if c.name == name)
 
 
 def _runs(task: "TaskScales", overrides: Mapping[str, int]) -> bool:

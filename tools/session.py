@@ -68,6 +68,9 @@ class CandidateSession:
         self.evidence = Evidence()
         self.on_sources: Callable[[SourceSet], object] = lambda sources: None
         """Called with each source set before it is built."""
+        self.lend: Callable[[str], str] = lambda library: library
+        """Where the worker finds a built library: it sees no other candidate's."""
+        self.on_close: Callable[[], object] = lambda: None
         self._build = build
         self._locate = locate
 
@@ -144,7 +147,7 @@ class CandidateSession:
         return {
             "ok": True,
             "level": build.level,
-            "library": build.libraries[0],
+            "library": self.lend(build.libraries[0]),
             "module": sources.name,
             "functions": None if sources.functions is None else list(sources.functions),
         }
@@ -200,7 +203,10 @@ class CandidateSession:
             self.evidence.launches[key] = launch if old is None else _merge(old, launch)
 
     def close(self) -> None:
-        self.child.kill()
+        try:
+            self.child.kill()
+        finally:
+            self.on_close()
 
 
 def forged(doing: str) -> CandidateFailure:

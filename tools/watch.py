@@ -5,6 +5,7 @@ that is used again, and what a call leaves behind. It is gathered in the candida
 it can only be trusted as far as `Identities` finds the process as it was.
 """
 
+import builtins
 import hashlib
 import os
 import sys
@@ -25,6 +26,8 @@ _WATCHED_CLASSES = (
     *("torch.cuda:Stream", "torch.utils._python_dispatch:TorchDispatchMode"),
 )
 _OURS = "musaagent."
+_FOLLOWS_A_SETTING = frozenset({"torch.Storage"})
+"""Replaced by torch itself, with the default dtype."""
 _MOST_FILES = 2000
 _POOL_THREAD = "musahost"
 """The name of the host runtime's own threads (runtime/pool.cpp)."""
@@ -44,6 +47,7 @@ class Identities:
 
     def __init__(self) -> None:
         self._kept: dict[str, tuple[Any, str, Any, Any]] = {}
+        self._owners: list[tuple[str, Any, frozenset[str]]] = []
         for name in _WATCHED_MODULES:
             module = sys.modules.get(name)
             if module is not None:
@@ -61,18 +65,29 @@ class Identities:
                         self._keep(f"{name}.{key}", value)
 
     def _keep(self, place: str, owner: Any) -> None:
+        self._owners.append((place, owner, frozenset(vars(owner))))
         for key, value in list(vars(owner).items()):
-            if callable(value) or isinstance(value, property | staticmethod | classmethod):
+            function = callable(value) or isinstance(value, property | staticmethod | classmethod)
+            if function and f"{place}.{key}" not in _FOLLOWS_A_SETTING:
                 self._kept[f"{place}.{key}"] = (owner, key, value, _code(value))
 
     def replaced(self) -> list[str]:
-        """Names that stand for something else now; what is only new does not count."""
+        """Names that stand for something else now; new ones count where they hide an old one."""
         found = []
         for name, (owner, key, value, code) in self._kept.items():
             now = vars(owner).get(key)
             if now is not value or _code(now) is not code:
                 found.append(name)
+        for place, owner, keys in self._owners:
+            for key in vars(owner).keys() - keys:
+                if any(key in vars(hidden) for hidden in _behind(owner)):
+                    found.append(f"{place}.{key}")
         return found
+
+
+def _behind(owner: Any) -> Iterable[Any]:
+    """Where a name is looked up that `owner` does not have."""
+    return owner.__mro__[1:] if isinstance(owner, type) else (builtins,)
 
 
 def _code(value: Any) -> Any:

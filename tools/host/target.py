@@ -17,6 +17,7 @@ from musaagent.tools.host.profile import host_profile
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.host.toolchain import NVCC_REMEDY, find_nvcc
 from musaagent.tools.jail import JailSpec
+from musaagent.tools.lending import LentFolder
 from musaagent.tools.nvcc import RealCompile, real_compile
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.reference_pool import ReferencePool
@@ -200,8 +201,10 @@ class HostTarget:
             limit = options.build_timeout_s or BUILD_TIMEOUT_S
             return self._builder.build(sources, mode=mode, timeout_s=limit)
 
+        runtime = self._builder.runtime_library()
+        lent = LentFolder(self._builder.cache_dir)
         settings = RunnerSettings(
-            runtime_library=str(self._builder.runtime_library()),
+            runtime_library=str(runtime),
             checked=checked,
             warp_size=options.warp_size,
             timeout_s=options.timeout_s,
@@ -210,10 +213,16 @@ class HostTarget:
             memory_mb=options.memory_mb,
             untouched_mb=UNTOUCHED_MB,
             cpu_s=int(options.timeout_s * 4) + 60,
-            read_only=(str(self._builder.cache_dir),),
+            read_only=(str(runtime.parent), str(lent.path)),
         )
-        child = self._zygote.spawn(session.WORKER_ENTRY, spec, name="candidate")
-        return CandidateSession(child, settings, build, locate)
+        try:
+            child = self._zygote.spawn(session.WORKER_ENTRY, spec, name="candidate")
+        except BaseException:
+            lent.remove()
+            raise
+        opened = CandidateSession(child, settings, build, locate)
+        opened.lend, opened.on_close = lent.lend, lent.remove
+        return opened
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
         if not self._compile_for_gpu:
