@@ -189,6 +189,14 @@ def _add_verify(commands: Commands) -> None:
     parser.add_argument("--build-timeout", metavar="S", type=positive_float, help="by target")
     parser.add_argument("--atol", metavar="X", type=tolerance, help="default: by dtype")
     parser.add_argument("--rtol", metavar="X", type=tolerance, help="default: by dtype")
+    parser.add_argument(
+        "--allow",
+        metavar="WHAT",
+        action="append",
+        choices=("vendor-libs",),
+        default=[],
+        help="vendor-libs: kernels of cuBLAS, cuDNN and their kind may do the work",
+    )
     _add_warp_size(parser)
 
 

@@ -188,6 +188,7 @@ def _verify_options(chosen: argparse.Namespace) -> VerifyOptions:
         build_timeout_s=chosen.build_timeout,
         atol=chosen.atol,
         rtol=chosen.rtol,
+        allow=tuple(chosen.allow),
         timing=chosen.timing,
     )
 

@@ -368,6 +368,11 @@ def _verdict_lines(verdict: Verdict) -> list[str]:
             f"{passed} of {len(verdict.trials)} trials passed, largest error {worst:.2%} of what "
             f"is allowed, {checked} a checked run"
         )
+    if verdict.probes:
+        held = sum(probe.passed for probe in verdict.probes)
+        lines.append(
+            f"{held} of {len(verdict.probes)} runs at other inputs, weights and sizes passed"
+        )
     if verdict.shapes:
         lines.append(f"ran {', '.join(verdict.shapes)}")
     lines += [_launch_line(launch) for launch in verdict.launches]

@@ -6,11 +6,14 @@ the reference computes, its process never sees an expected value, and every numb
 recomputed here.
 """
 
+import logging
 import random
 import secrets
 from concurrent.futures import Future
 from dataclasses import replace
 
+from musaagent.errors import SandboxLost
+from musaagent.tools.audit import audit
 from musaagent.tools.candidate import Candidate, parse_problem
 from musaagent.tools.checked import checked_run, name_the_cause, watch
 from musaagent.tools.gathered import Run, join_real_compile
@@ -33,24 +36,38 @@ from musaagent.tools.steps import (
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
 
+log = logging.getLogger(__name__)
+
 
 def verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
     """Judge one candidate. Raises TaskError or InfraError only where the fault is not its own.
 
-    Sizes are reduced for a CPU. A candidate may be written for the task's own sizes, so what fails
-    at others is judged again with only the batch reduced, where that can be run.
+    A worker that we lose is started again, once.
+    """
+    try:
+        return _verify(bench, task, candidate, options)
+    except SandboxLost as lost:
+        log.warning("%s; once more", lost)
+        return _verify(bench, task, candidate, options)
+
+
+def _verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyOptions) -> Verdict:
+    """Sizes are reduced for a CPU. A candidate may be written for the task's own sizes, so what
+    fails at others is judged again with only the batch reduced, where that can be run.
     """
     seed = secrets.randbits(48) if options.seed is None else options.seed
     run = Run(target=bench.name, seed=seed)
     problem = parse_problem(candidate.source)
     if problem is not None:
         return run.verdict(Status.EXTRACTION_ERROR, problem)
+    run.flags.extend(audit(candidate.source))
     case = Case(bench, task, candidate, options)
     verdict = _judge(case, run, "run")
     doubtful = verdict.status in (Status.MISMATCH, Status.RUNTIME_ERROR)
     if not (doubtful and run.resized) or run.passed_plain:
         return verdict
     again = Run(target=bench.name, seed=seed)
+    again.flags.extend(audit(candidate.source))
     few = replace(options, trials=min(options.trials, 2))
     larger = _judge(replace(case, options=few), again, "large")
     if again.resized or larger.status is not Status.PASSED:
@@ -180,7 +197,7 @@ def _run_trials(
     12, 13, 16 to 18, 21 to 25, 40 and 47 to 49 end here.
     """
     options = case.options
-    deep = draw.randrange(options.trials) if "every_thread" in case.bench.modes else -1
+    deep = draw.randrange(1, max(options.trials, 2)) if "every_thread" in case.bench.modes else -1
     for index in range(options.trials):
         fresh = index == 0 or index >= max(options.trials - 2, 1)
         if fresh:

@@ -7,6 +7,7 @@ it can only be trusted as far as `Identities` finds the process as it was.
 
 import builtins
 import hashlib
+import inspect
 import os
 import sys
 import threading
@@ -112,7 +113,18 @@ def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
     return [f"{key} from {old} to {now[key]}" for key, old in before.items() if now[key] != old]
 
 
+FEW_ELEMENTS = 256
+"""A few sizes or flags may be read back in forward; more is work that is done on the CPU."""
+
 _COPIES = frozenset({"aten.clone.default", "aten._to_copy.default", "aten.copy_.default"})
+
+
+def _real_device(tensor: Any) -> str:
+    """The device's type, whatever the host target's stand-in says."""
+    import torch
+
+    device: Any = inspect.getattr_static(torch._C.TensorBase, "device")
+    return str(device.__get__(tensor).type) if isinstance(tensor, torch.Tensor) else "cpu"
 
 
 def operator_recorder() -> Any:
@@ -137,9 +149,17 @@ def operator_recorder() -> Any:
             name = str(func)
             if name not in self.names:
                 self.names.append(name)
+            result = func(*args, **(kwargs or {}))
             if name in _COPIES:
                 self.moved += args[0].numel()
-            return func(*args, **(kwargs or {}))
+                self._note_host_copy(args[-1] if name == "aten.copy_.default" else args[0], result)
+            return result
+
+        def _note_host_copy(self, source: Any, result: Any) -> None:
+            """On a GPU: values that go to the CPU, where their work would be seen by nobody."""
+            kinds = (_real_device(source), _real_device(result))
+            if kinds[0] != "cpu" == kinds[1] and source.numel() > FEW_ELEMENTS:
+                self.names.append(f"host.copy of {source.numel()} elements")
 
     return Recorder()
 
@@ -186,7 +206,8 @@ def _composite(name: str) -> bool:
 class Leftovers:
     """Threads, processes and files that a call leaves behind (exploits 17, 31 and 35)."""
 
-    def __init__(self) -> None:
+    def __init__(self, native_threads: bool) -> None:
+        self._native = native_threads
         self.before = self._now()
 
     def found(self) -> list[str]:
@@ -195,7 +216,8 @@ class Leftovers:
 
     def _now(self) -> set[str]:
         seen = {f"thread {t.name}" for t in threading.enumerate()}
-        seen |= set(_native_threads())
+        if self._native:
+            seen |= set(_native_threads())
         seen |= {f"process {pid}" for pid in _children()}
         for folder in {str(Path.cwd()), os.environ.get("TMPDIR", "")} - {"", "/"}:
             seen |= {f"file {path}" for path in _files(folder)}
@@ -224,7 +246,8 @@ def _children() -> list[str]:
 def _files(folder: str) -> Iterable[str]:
     count = 0
     for place, folders, names in os.walk(folder):
-        folders[:] = [f for f in folders if f != "__pycache__"]
+        # Caches of drivers and of Python are no work of the candidate's.
+        folders[:] = [f for f in folders if f != "__pycache__" and not f.startswith(".")]
         for name in names:
             count += 1
             if count > _MOST_FILES:
@@ -233,14 +256,19 @@ def _files(folder: str) -> Iterable[str]:
 
 
 class Watcher:
-    """Around each run: what was before, and what is to be told of it afterwards."""
+    """Around each run: what was before, and what is to be told of it afterwards.
 
-    def __init__(self) -> None:
+    `values` false: outputs and parameters are not looked at, for they are too large.
+    """
+
+    def __init__(self, *, values: bool = True, native_threads: bool = True) -> None:
         self.identities = Identities()
         self.settings = settings()
+        self._values = values
+        self._native_threads = native_threads
         self._outputs: list[tuple[Any, str]] = []
         self._parameters: dict[str, str] = {}
-        self._leftovers = Leftovers()
+        self._leftovers = Leftovers(native_threads)
 
     def begin(self, model: Any) -> None:
         self._parameters = {name: digest(p) for name, p in model.named_parameters()}
@@ -248,13 +276,23 @@ class Watcher:
     @contextmanager
     def leftovers(self) -> Iterator[None]:
         """The innermost context: what the recorders start is not the candidate's."""
-        self._leftovers = Leftovers()
+        self._leftovers = Leftovers(self._native_threads)
         yield
 
     def forget_outputs(self) -> None:
         self._outputs = []
 
     def end(self, model: Any, inputs: Iterable[Any], outputs: Iterable[Any]) -> dict[str, Any]:
+        told = {
+            "replaced": self.identities.replaced(),
+            "switched": differences(self.settings, settings()),
+            "left_behind": self._leftovers.found(),
+        }
+        return told | self._compared(model, inputs, outputs) if self._values else told
+
+    def _compared(
+        self, model: Any, inputs: Iterable[Any], outputs: Iterable[Any]
+    ) -> dict[str, Any]:
         overwritten = [1 for tensor, was in self._outputs if digest(tensor) != was]
         lent = {t.untyped_storage().data_ptr() for t in (*inputs, *model.parameters())}
         self._outputs = [
@@ -266,10 +304,4 @@ class Watcher:
             for name, was in self._parameters.items()
             if name in now and digest(now[name]) != was
         ]
-        return {
-            "replaced": self.identities.replaced(),
-            "switched": differences(self.settings, settings()),
-            "left_behind": self._leftovers.found(),
-            "overwritten_outputs": len(overwritten),
-            "changed_parameters": changed,
-        }
+        return {"overwritten_outputs": len(overwritten), "changed_parameters": changed}

@@ -154,11 +154,20 @@ def _proven(verdict: Verdict | None, plan: Plan | None, environment: Environment
             for t in verdict.tolerances
         ],
         f"- Margin: the largest error was {worst:.2%} of what was allowed",
+        *_beyond(verdict),
         _checked(verdict),
         f"- Sandbox: {environment.sandbox}",
         *_build(verdict),
     ]
     return _section("What was proven, and how", lines)
+
+
+def _beyond(verdict: Verdict) -> list[str]:
+    """Runs at inputs, weights and sizes that the task does not draw."""
+    if not verdict.probes:
+        return []
+    held = [probe.name for probe in verdict.probes if probe.passed]
+    return [f"- Also tried, and right at {len(held)} of {len(verdict.probes)}: {', '.join(held)}"]
 
 
 def _scaling(plan: Plan | None) -> list[str]:

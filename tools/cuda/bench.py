@@ -30,7 +30,7 @@ class GpuBench:
         self._build_timeout_s = BUILD_TIMEOUT_S
 
     runs_dry = False
-    modes: frozenset[str] = frozenset()
+    modes = frozenset({"failing", "every_thread"})
 
     @property
     def name(self) -> str:

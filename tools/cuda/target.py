@@ -8,6 +8,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.host.target import TRACING_PRELOAD
 from musaagent.tools.jail import JailSpec, Kind
+from musaagent.tools.lending import LentFolder
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.reference_session import ReferenceSession
@@ -343,24 +345,31 @@ class CudaTarget:
         def build(sources: SourceSet) -> Build:
             return self.build_once(sources, options.build_timeout_s or BUILD_TIMEOUT_S)
 
+        runtime = self._builder.runtime_library()
+        lent = LentFolder(self._builder.cache_dir)
         settings = RunnerSettings(
-            runtime_library=str(self._builder.runtime_library()),
+            runtime_library=str(runtime),
             checked=False,
             warp_size=32,
             timeout_s=options.timeout_s,
         )
+        readable = (str(runtime.parent), str(lent.path))
         if gpu is None:
-            spec = JailSpec(memory_mb=options.memory_mb, read_only=(str(self._builder.cache_dir),))
+            spec = JailSpec(memory_mb=options.memory_mb, read_only=readable)
         else:
             spec = self.gpu_spec(max(options.memory_mb, _CANDIDATE_MEMORY_MB))
+            spec = replace(spec, read_only=(*readable, "/sys"))
             gpu.enter()
         try:
             child = self._zygote.spawn(gpu_session.WORKER_ENTRY, spec, name="candidate")
         except BaseException:
+            lent.remove()
             if gpu is not None:
                 gpu.leave()
             raise
-        return CudaSession(child, settings, build, gpu)
+        opened = CudaSession(child, settings, build, gpu)
+        opened.lend, opened.on_close = lent.lend, lent.remove
+        return opened
 
 
 def _opened(

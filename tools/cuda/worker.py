@@ -3,12 +3,14 @@
 Without a GPU it still imports candidates, so that their sources can be compiled.
 """
 
+import contextlib
 import os
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 from musaagent.tools import trees
-from musaagent.tools.watch import operator_recorder
+from musaagent.tools.watch import Watcher, operator_recorder, operators_in_all_threads
 from musaagent.tools.weights import align_state
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 from musaagent.tools.worker_candidate import (
@@ -97,6 +99,8 @@ class CudaWorker(CandidateWorker):
         if self.has_gpu:
             torch.cuda.init()
             strict_numerics(bool(header["tf32"]))
+        # The driver starts threads, and values lie on the card: neither is looked at.
+        self.watcher = Watcher(values=False, native_threads=False)
         return {"ok": True}, []
 
     def order(self, header: dict[str, Any]) -> None:
@@ -151,14 +155,22 @@ class CudaWorker(CandidateWorker):
         call = self._bound(header["inputs"])
         before = [raw_bytes(t).clone() for t in self.inputs]
         recorder = operator_recorder()
+        deep = bool(header.get("every_thread"))
+        watched = bool(header.get("watch_kernels")) and not deep  # one profiler at a time
 
         def forward() -> Any:
-            with torch.no_grad(), recorder:
+            with (
+                self.mode(header.get("mode", "")),
+                operators_in_all_threads(recorder.names, deep),
+                torch.no_grad(),
+                recorder,
+                self.watcher.leftovers(),
+            ):
                 return call()
 
         torch.manual_seed(header["seed"])
         kernels, unseen = None, ""
-        if header.get("watch_kernels"):
+        if watched:
             result, kernels, unseen = record_kernels(forward)
         else:
             result = forward()
@@ -168,12 +180,25 @@ class CudaWorker(CandidateWorker):
         answer |= {
             "changed_inputs": changed,
             "operators": recorder.names,
+            "moved_elements": recorder.moved,
             "kernels": kernels,
             "kernels_unseen": unseen,
             "replaced": replaced(),
             "report": "",
         }
+        answer |= self.watcher.end(self.model, self.inputs, ())
         return answer, out
+
+    @contextlib.contextmanager
+    def mode(self, name: str) -> Iterator[None]:
+        """`failing`: compiled functions raise. Launches cannot be held back on a GPU."""
+        from musaagent.tools.host import bridge_functions
+
+        bridge_functions.failing = name == "failing"
+        try:
+            yield
+        finally:
+            bridge_functions.failing = False
 
     def _packed(self, result: Any) -> _Answer:
         import torch

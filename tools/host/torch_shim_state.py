@@ -6,13 +6,12 @@ from typing import Any
 
 import torch
 
+from musaagent.tools.watch import FEW_ELEMENTS
+
 uses: list[str] = []
 """What the candidate used that runs differently here, as `torch.compile`."""
 
 ACCELERATORS = ("cuda", "musa")
-
-FEW_ELEMENTS = 256
-"""A few sizes or flags may be read back in forward; more is work that is done on the CPU."""
 
 
 class _State:
