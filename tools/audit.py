@@ -37,7 +37,7 @@ _MODULES = {
     "importlib": "imports by text",
 }
 _BUILTINS = {"exec": "runs text", "eval": "runs text", "__import__": "imports by text"}
-_MODES = ("_disable_current_modes", "_DisableTorchDispatch", "no_dispatch")
+_MODES = ("_disable_current_modes", "_DisableTorchDispatch", "no_dispatch", "_profiler_enabled")
 # Calls of ATen that compute; making and viewing tensors is bookkeeping.
 _CPP_WORK = re.compile(
     r"\b(?:at|torch)::(?:native::)?"

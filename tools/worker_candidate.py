@@ -199,13 +199,14 @@ class CandidateWorker:
         positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
         before = [digest(t) for t in self.inputs]
         recorder = operator_recorder()
+        ran, own = recorder.names, self.watcher.own_namespaces()
         self.report()
         self.watcher.begin(self.model)
         torch.manual_seed(header["seed"])
-        deep = bool(header.get("every_thread"))
+        deep = bool(header.get("every_thread") or own)
         with (
             self.mode(header.get("mode", "")),
-            operators_in_all_threads(recorder.names, deep),
+            operators_in_all_threads(ran, deep),
             torch.no_grad(),
             recorder,
             state.watching_host_copies(),
@@ -226,7 +227,7 @@ class CandidateWorker:
             "buffers": names,
             "changed_inputs": changed,
             "odd_types": odd,
-            "operators": recorder.names,
+            "operators": [name for name in ran if not name.startswith(own)],
             "moved_elements": recorder.moved,
             "host_copies": state.host_copies,
             "uses": state.uses,

@@ -155,13 +155,14 @@ class CudaWorker(CandidateWorker):
         call = self._bound(header["inputs"])
         before = [raw_bytes(t).clone() for t in self.inputs]
         recorder = operator_recorder()
-        deep = bool(header.get("every_thread"))
+        ran, own = recorder.names, self.watcher.own_namespaces()
+        deep = bool(header.get("every_thread") or own)
         watched = bool(header.get("watch_kernels")) and not deep  # one profiler at a time
 
         def forward() -> Any:
             with (
                 self.mode(header.get("mode", "")),
-                operators_in_all_threads(recorder.names, deep),
+                operators_in_all_threads(ran, deep),
                 torch.no_grad(),
                 recorder,
                 self.watcher.leftovers(),
@@ -179,7 +180,7 @@ class CudaWorker(CandidateWorker):
         answer, out = self._packed(result)
         answer |= {
             "changed_inputs": changed,
-            "operators": recorder.names,
+            "operators": [name for name in ran if not name.startswith(own)],
             "moved_elements": recorder.moved,
             "kernels": kernels,
             "kernels_unseen": unseen,

@@ -111,7 +111,7 @@ def _install_moves() -> None:
     tensor.musa = _musa
     tensor.cpu = _cpu
     tensor.type = _type
-    for name in ("numpy", "tolist", "__array__"):
+    for name in ("numpy", "tolist", "__array__", "__dlpack__", "__reduce_ex__"):
         setattr(tensor, name, _to_host(name, getattr(tensor, name)))
 
     def move(self: Any, device: Any = None) -> Any:
