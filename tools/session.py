@@ -18,12 +18,22 @@ WORKER_ENTRY = "musaagent.tools.worker_candidate:main"
 class CandidateFailure(Exception):
     """What ended the candidate, as a value for the verdict. Never leaves the verifier."""
 
-    def __init__(self, status: Status, message: str, details: str = "", line: int = 0) -> None:
+    def __init__(
+        self,
+        status: Status,
+        message: str,
+        details: str = "",
+        line: int = 0,
+        *,
+        raised: bool = False,
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
         self.details = details
         self.line = line
+        self.raised = raised
+        """Whether the candidate itself raised an exception; its process lives on."""
 
 
 @dataclass(frozen=True)
@@ -183,7 +193,8 @@ class CandidateSession:
         line = line if isinstance(line, int) else 0
         place = f" (candidate.py line {line})" if line else ""
         message = f"{kind}: {first}{place}" if first else f"{kind}{place}"
-        return CandidateFailure(status, message, str(error.get("traceback", "")), line)
+        details = str(error.get("traceback", ""))
+        return CandidateFailure(status, message, details, line, raised=True)
 
     def _read_report(self, text: Any) -> None:
         """Findings and launches since the last report; text that is no report is dropped."""

@@ -1,4 +1,3 @@
-# flag: specialised: odd sizes
 import torch
 import torch.nn as nn
 
