@@ -37,6 +37,7 @@ _MODULES = {
     "importlib": "imports by text",
 }
 _BUILTINS = {"exec": "runs text", "eval": "runs text", "__import__": "imports by text"}
+_POINTERS = ("__array_interface__", "from_address", "frombuffer", "ctypeslib")
 _MODES = ("_disable_current_modes", "_DisableTorchDispatch", "no_dispatch", "_profiler_enabled")
 # Calls of ATen that compute; making and viewing tensors is bookkeeping.
 _CPP_WORK = re.compile(
@@ -45,6 +46,7 @@ _CPP_WORK = re.compile(
     r"|group_norm|gelu|relu|sigmoid|tanh|sum|mean|max|min|exp|einsum|cross_entropy_loss"
     r"|scaled_dot_product_attention)\s*\("
 )
+_OURS = re.compile(r"\bmusa(?:host|agent|cuda)_?\w*")
 _CATCH = re.compile(r"\bcatch\s*\(")
 
 
@@ -71,6 +73,8 @@ def _tripped(node: ast.AST) -> Iterator[tuple[str, str]]:
         if name in _PYTHON:
             yield f"uses {name}", _PYTHON[name]
         yield from _modes([node.attr])
+        if node.attr in _POINTERS:
+            yield f"uses {node.attr}", "reads memory past torch"
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if node.func.id in _BUILTINS:
             yield f"calls {node.func.id}", _BUILTINS[node.func.id]
@@ -103,7 +107,10 @@ def _replaced(targets: Sequence[ast.expr]) -> Iterator[tuple[str, str]]:
 
 
 def _cpp(text: str) -> Iterator[tuple[str, str]]:
-    """C++ that computes by ATen; it may be a branch that no run takes."""
+    """C++ that computes by ATen, in a branch that no run takes maybe, or names our runtime."""
+    ours = _OURS.search(text)
+    if ours is not None:
+        yield f"names {ours[0]}", "the verifier's own"
     call = _CPP_WORK.search(text)
     if call is not None and "#include" in text:
         where = "beside a catch, " if _CATCH.search(text) else ""

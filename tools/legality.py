@@ -51,11 +51,12 @@ def illegal_operators(operators: Iterable[str], allow: Collection[str] = ()) -> 
 
     Exploits 1 to 7 and 10. `allow` with VENDOR_LIBRARIES lets library kernels pass, nothing else.
     """
-    seen: dict[str, None] = {}
+    seen: dict[str, str] = {}
     for operator in operators:
         if operator.startswith(LIBRARY_PREFIX) and VENDOR_LIBRARIES in allow:
             continue
         foreign = "." in operator and not operator.startswith(("aten.", "aten::"))
         if foreign or base_name(operator) not in ALLOWED:
-            seen.setdefault(operator)
-    return tuple(seen)
+            # The two records of a run write one operator in two ways.
+            seen.setdefault(operator if foreign else base_name(operator), operator)
+    return tuple(seen.values())

@@ -23,6 +23,7 @@ from musaagent.tools.tolerance import NOISE, ToleranceRule
 STRESS = {
     "small": "inputs a thousandth as large",
     "large": "inputs a thousand times as large",
+    "spikes": "inputs of which a few outweigh the rest",
     "negative": "inputs without a positive value",
     "ties": "inputs with many equal values",
     "constant": "rows of one value",

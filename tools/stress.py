@@ -74,6 +74,15 @@ def _scaled(factor: float) -> Callable[[torch.Tensor, torch.Generator], torch.Te
     return lambda tensor, generator: tensor * factor
 
 
+def _spikes(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A few values that outweigh all others: one that is left out shows in any sum."""
+    flat = tensor.clone().reshape(-1)
+    picked = torch.randint(flat.numel(), (_FEW,), generator=generator)
+    picked[-1] = flat.numel() - 1
+    flat[picked] *= 1e3
+    return flat.reshape(tensor.shape)
+
+
 def _negative(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     """No positive value anywhere: what starts a maximum at zero shows."""
     return -tensor.abs()
@@ -109,6 +118,7 @@ def _infinite(*values: float) -> Callable[[torch.Tensor, torch.Generator], torch
 _LANES: Mapping[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = {
     "small": _scaled(1e-3),
     "large": _scaled(1e3),
+    "spikes": _spikes,
     "negative": _negative,
     "ties": _ties,
     "constant": _constant,

@@ -193,16 +193,18 @@ def _run_trials(
 ) -> None:
     """Trials share one instance, with inputs overwritten in place; the last two get new weights.
 
-    In one of them, which nobody can foresee, operators are recorded in all threads. Exploits 1, 2,
-    12, 13, 16 to 18, 21 to 25, 40 and 47 to 49 end here.
+    Where the target can, operators are recorded in all threads, in each of them: a candidate can
+    tell whether they are. Exploits 1, 2, 12, 13, 16 to 18, 21 to 25, 40 and 47 to 49 end here.
     """
     options = case.options
-    deep = draw.randrange(1, max(options.trials, 2)) if "every_thread" in case.bench.modes else -1
+    deep = "every_thread" in case.bench.modes
     for index in range(options.trials):
         fresh = index == 0 or index >= max(options.trials - 2, 1)
         if fresh:
             construct(run, session, reference, draw.getrandbits(48))
-        ask = Ask(order=(0, 1, 2)[index % 3], every_thread=index == deep)
+        ask = Ask(
+            order=(0, 1, 2)[index % 3], every_thread=deep and (index > 0 or case.bench.runs_dry)
+        )
         judgement = run_once(run, session, reference, options, draw, ask)
         trial = Trial(
             name=f"seed {index + 1} of {options.trials}" + (", new weights" if fresh else ""),

@@ -151,9 +151,7 @@ def operator_recorder() -> Any:
             if name not in self.names:
                 self.names.append(name)
             if name == "aten._local_scalar_dense.default":
-                self._items += 1
-                if self._items == FEW_ELEMENTS + 1:
-                    self.names.append("host.copy, value by value")
+                self._count_host_copy(1)
             result = func(*args, **(kwargs or {}))
             if name in _COPIES:
                 self.moved += args[0].numel()
@@ -163,8 +161,13 @@ def operator_recorder() -> Any:
         def _note_host_copy(self, source: Any, result: Any) -> None:
             """On a GPU: values that go to the CPU, where their work would be seen by nobody."""
             kinds = (_real_device(source), _real_device(result))
-            if kinds[0] != "cpu" == kinds[1] and source.numel() > FEW_ELEMENTS:
-                self.names.append(f"host.copy of {source.numel()} elements")
+            if kinds[0] != "cpu" == kinds[1]:
+                self._count_host_copy(source.numel())
+
+        def _count_host_copy(self, elements: int) -> None:
+            before, self._items = self._items, self._items + elements
+            if before <= FEW_ELEMENTS < self._items:
+                self.names.append("host.copy of more than a few values")
 
     return Recorder()
 

@@ -22,20 +22,22 @@ class _State:
         """What Tensor.device says."""
         self.uses = uses
         self.host_copies: list[str] = []
-        """Large tensors that were taken to the CPU while `watching_host_copies`."""
+        """Tensors that were taken to the CPU while `watching_host_copies`, once they are many."""
         self._watching = False
+        self._copied = 0
 
     @contextlib.contextmanager
     def watching_host_copies(self) -> Iterator[None]:
         self.host_copies = []
-        self._watching = True
+        self._copied, self._watching = 0, True
         try:
             yield
         finally:
             self._watching = False
 
     def note_host_copy(self, tensor: torch.Tensor, way: str) -> None:
-        if self._watching and tensor.numel() > FEW_ELEMENTS:
+        self._copied += tensor.numel() if self._watching else 0
+        if self._watching and self._copied > FEW_ELEMENTS:
             dtype = str(tensor.dtype).removeprefix("torch.")
             self.host_copies.append(f"{dtype}{list(tensor.shape)} ({way})")
 
