@@ -56,6 +56,7 @@ class SolveOptions(TypedDict, total=False):
     seed: int | None
     episode: int
     warp_size: Literal[32, 128]
+    arch: Literal["", "mp_21", "mp_22", "mp_31"]
     trials: int
     check: bool | None
     timeout_s: float

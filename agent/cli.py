@@ -21,6 +21,7 @@ from musaagent.errors import InfraError, MusaagentError, UsageError
 EXIT_OK, EXIT_NOT_PASSED, EXIT_USAGE, EXIT_FAILED = 0, 1, 2, 3
 EXIT_AWAITING, EXIT_INTERRUPTED = 4, 130
 TARGETS = ("host", "cuda", "musa")
+ARCHS = ("mp_21", "mp_22", "mp_31")
 POLICIES = ("builtin", "served", "cascade", "offline", "replay", "scripted")
 
 
@@ -291,7 +292,14 @@ def _add_target(parser: Parser) -> None:
 
 
 def _add_warp_size(parser: Parser) -> None:
-    parser.add_argument("--warp-size", type=int, choices=(32, 128), default=32, help="lanes")
+    parser.add_argument("--warp-size", type=int, choices=(32, 128), help="lanes (32, or by --arch)")
+    _add_arch(parser)
+
+
+def _add_arch(parser: Parser) -> None:
+    parser.add_argument(
+        "--arch", choices=ARCHS, default="", help="Moore Threads card: S80, S4000, S5000"
+    )
 
 
 def positive(text: str) -> int:

@@ -4,6 +4,7 @@ import argparse
 import os
 import time
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -15,6 +16,7 @@ from musaagent.opening import MODEL_POLICIES, check_model_settings
 from musaagent.policies.settings import ServedSettings
 from musaagent.result import RunError, RunResult, as_json, stored_result
 from musaagent.rundir import default_run_dir
+from musaagent.tools.musa.cards import card_of
 from musaagent.tools.results import Status, Verdict
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import load_task
@@ -55,7 +57,8 @@ def solve_command(chosen: argparse.Namespace) -> int:
             "answers": chosen.answers,
             "max_turns": chosen.max_turns,
             "seed": chosen.seed,
-            "warp_size": chosen.warp_size,
+            "warp_size": warp_size(chosen),
+            "arch": chosen.arch,
             "check": chosen.check,
             "served": served,
         }
@@ -84,6 +87,17 @@ def solve_command(chosen: argparse.Namespace) -> int:
             **options,
         )
     return _tell(chosen, result)
+
+
+def warp_size(chosen: argparse.Namespace) -> Literal[32, 128]:
+    """By --arch, else --warp-size, else 32 lanes. Raises UsageError where they differ."""
+    asked: Literal[32, 128] | None = chosen.warp_size
+    if not chosen.arch:
+        return asked or 32
+    lanes = card_of(chosen.arch).warp_size
+    if asked not in (None, lanes):
+        raise UsageError(f"--warp-size {asked}: {chosen.arch} has warps of {lanes} lanes")
+    return lanes
 
 
 def model_settings(chosen: argparse.Namespace) -> ServedSettings | None:
@@ -183,7 +197,8 @@ def _verify_options(chosen: argparse.Namespace) -> VerifyOptions:
         seed=chosen.seed,
         trials=chosen.trials,
         check=chosen.check,
-        warp_size=chosen.warp_size,
+        warp_size=warp_size(chosen),
+        arch=chosen.arch,
         timeout_s=chosen.timeout,
         build_timeout_s=chosen.build_timeout,
         atol=chosen.atol,
@@ -289,7 +304,8 @@ def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
             answers=chosen.answers and str(Path(chosen.answers).resolve()),
             max_turns=chosen.max_turns,
             seed=chosen.seed,
-            warp_size=chosen.warp_size,
+            warp_size=warp_size(chosen),
+            arch=chosen.arch,
             check=chosen.check,
             served=model_settings(chosen),
             episodes=episodes,

@@ -23,6 +23,7 @@ class EvalSettings(Record):
     max_turns: int = 6
     seed: int | None = None
     warp_size: Literal[32, 128] = 32
+    arch: Literal["", "mp_21", "mp_22", "mp_31"] = ""
     check: bool | None = None
     """The watched run; None: by target."""
     served: ServedSettings | None = None

@@ -266,6 +266,7 @@ def _solve_or_resume(job: _Job, key: RunKey) -> RunResult:
             seed=chosen.seed,
             episode=key.episode or 0,
             warp_size=chosen.warp_size,
+            arch=chosen.arch,
             served=chosen.served,
         )
     finally:

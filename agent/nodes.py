@@ -125,7 +125,8 @@ def _propose(context: Context, turn: int, phase: Phase, feedback: str) -> Policy
     request = PolicyRequest(
         task_source=context.task.source,
         plan=planned.plan,
-        target=context.target.name,
+        # A rehearsal for a Moore Threads card is written in its dialect, wherever it runs.
+        target="musa" if context.settings.arch else context.target.name,
         warp_size=context.settings.warp_size,
         turn=turn,
         phase=phase,

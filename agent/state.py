@@ -49,6 +49,7 @@ class Context:
             trials=chosen.trials,
             check=chosen.check,
             warp_size=chosen.warp_size,
+            arch=chosen.arch,
             timeout_s=chosen.timeout_s,
             atol=chosen.atol,
             rtol=chosen.rtol,

@@ -30,6 +30,8 @@ class VerifyOptions:
     check: bool = False
     """Also make the watched run on small shapes."""
     warp_size: Literal[32, 128] = 32
+    arch: str = ""
+    """A Moore Threads architecture, as `mp_22`: candidates are checked for what it lacks."""
     timeout_s: float = 60.0
     """Wall limit of one candidate run, building not counted."""
     build_timeout_s: float | None = None

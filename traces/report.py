@@ -16,6 +16,7 @@ from musaagent.traces.schema import (
     ReferenceWritten,
     RunFinished,
     RunResumed,
+    RunSettings,
     RunStarted,
     RunStatus,
     StopReason,
@@ -90,12 +91,16 @@ def _head(started: RunStarted, ended: RunFinished | None, verdict: Verdict | Non
     return "\n\n".join([title, *lines])
 
 
+def _card(chosen: RunSettings) -> str:
+    return f" for {chosen.arch}" if chosen.arch else ""
+
+
 def _asked(started: RunStarted, plan: Plan | None) -> list[str]:
     chosen = started.settings
     seed = "none given: the verifier drew a secret one" if chosen.seed is None else chosen.seed
     lines = [
         f"- Op: `{started.task_name}`, content hash {started.task_hash}",
-        f"- Target: {chosen.target}, warps of {chosen.warp_size} lanes",
+        f"- Target: {chosen.target}{_card(chosen)}, warps of {chosen.warp_size} lanes",
         f"- Policy: {chosen.policy}, at most {counted(chosen.max_turns, 'turn')}; seed: {seed}",
     ]
     if chosen.served is not None:

@@ -63,6 +63,8 @@ class RunSettings(Record):
     episode: int = Field(default=0, ge=0)
     """Which sample of the task this is: the policy draws with the seed plus this number."""
     warp_size: Literal[32, 128] = 32
+    arch: Literal["", "mp_21", "mp_22", "mp_31"] = ""
+    """A Moore Threads architecture that the run is for; it decides warp_size and the dialect."""
     trials: int = Field(default=5, ge=1)
     check: bool = True
     """Whether the watched run is made before anything counts as passed."""
@@ -255,4 +257,6 @@ def trajectory_id(task_hash: str, settings: RunSettings) -> str:
         sample += [settings.served.model, settings.served.repair_model]
     if settings.episode:
         sample.append(f"episode {settings.episode}")
+    if settings.arch:
+        sample.append(settings.arch)
     return content_hash("/".join(map(str, sample)))

@@ -13,8 +13,10 @@ from typing import Any
 
 import pytest
 
+from musaagent import commands
 from musaagent.cli import _run as run_command
-from musaagent.cli import main
+from musaagent.cli import build_parser, main
+from musaagent.errors import UsageError
 
 ENDED_RUN = Path(__file__).parents[1] / "traces" / "golden_v1.jsonl"
 KEYS = {"status", "target", "candidate", "run", "turns", "verdict", "flags", "seconds"}
@@ -330,3 +332,13 @@ def test_interrupt_before_a_run_is_quiet(folder: Path) -> None:
     answer = json.loads(out)
     assert answer["status"] == "failed"
     assert Path(folder / answer["run"]).is_dir()
+
+
+def test_an_architecture_decides_the_warp_size() -> None:
+    parser = build_parser()
+    for arch, lanes in (("mp_21", 128), ("mp_22", 128), ("mp_31", 32)):
+        assert commands.warp_size(parser.parse_args(["solve", "op.py", "--arch", arch])) == lanes
+    assert commands.warp_size(parser.parse_args(["solve", "op.py"])) == 32
+    given = ["solve", "op.py", "--arch", "mp_22", "--warp-size", "32"]
+    with pytest.raises(UsageError, match="mp_22 has warps of 128 lanes"):
+        commands.warp_size(parser.parse_args(given))

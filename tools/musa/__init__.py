@@ -1,0 +1,1 @@
+"""The musa target: mcc and torch_musa."""

@@ -1,0 +1,1 @@
+"""CUDA to MUSA: names, and what no table can carry over."""
