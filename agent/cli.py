@@ -95,6 +95,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_solve(commands)
     _add_verify(commands)
     _add_lint(commands)
+    _add_port(commands)
     _add_show(commands)
     _add_resume(commands)
     _add_doctor(commands)
@@ -205,6 +206,18 @@ def _add_lint(commands: Commands) -> None:
     parser = _command(commands, "lint", "check an op file; say what any kernel for it must mind")
     parser.add_argument("op", metavar="OP", help="op file in KernelBench's format")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where there is a trap")
+
+
+def _add_port(commands: Commands) -> None:
+    text = "CUDA to MUSA: rewrite a candidate, a source file or a folder; say what is left to do"
+    parser = _command(commands, "port", text)
+    parser.add_argument("path", metavar="PATH", help="a .py candidate, a .cu, .cpp or .h, a folder")
+    parser.add_argument("--out", metavar="PATH", help="(DIR_musa, NAME.mu, NAME_musa.py)")
+    parser.add_argument("--diff", action="store_true", help="print a patch; write only with --out")
+    parser.add_argument("--force", action="store_true", help="replace files that are there")
+    parser.add_argument(
+        "--arch", choices=ARCHS, default="mp_22", help="the card to check for (mp_22: S4000)"
+    )
 
 
 def _add_show(commands: Commands) -> None:

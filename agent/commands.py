@@ -257,6 +257,12 @@ def lint_command(chosen: argparse.Namespace) -> int:
     return EXIT_NOT_PASSED if report.refused else EXIT_OK
 
 
+def port_command(chosen: argparse.Namespace) -> int:
+    from musaagent.porting import port_files
+
+    return port_files(chosen)
+
+
 def show_command(chosen: argparse.Namespace) -> int:
     path = Path(chosen.run)
     if evaluation.is_evaluation(path):

@@ -2,8 +2,11 @@
 
 Sources: warp sizes and the lack of bfloat16 on mp_21 are read in torch_musa (`WARP_SIZE` by
 `__MUSA_ARCH__` in csrc/extension/common/utils.muh, `is_bf16_supported`); the numbers of mp_31 are
-those that `musaInfo` prints of an S5000 in Moore Threads' installation guide for SDK 5.2. Where no
-public number was found the field is None, and nothing is checked against it.
+those that `musaInfo` prints of an S5000 in Moore Threads' installation guide for SDK 5.2. The
+28 KiB of shared memory on older cards stand only in a comment of torch_musa
+(csrc/aten/ops/musa/Bucketize.mu), so going over them is no proof of a fault. Bandwidths are of the
+vendor's data sheets. Where no public number was found the field is None, and nothing is checked
+against it.
 """
 
 from dataclasses import dataclass
@@ -23,8 +26,9 @@ class Card:
     warp_size: Literal[32, 128]
     bf16: bool
     fp8: bool
-    shared_bytes: int | None
-    """Of one block; None where it is not published."""
+    shared_bytes: int
+    """Of one block."""
+    shared_documented: bool
     constant_bytes: int | None
     bytes_per_s: float | None
     """Memory bandwidth at best."""
@@ -35,12 +39,13 @@ class Card:
         return int(self.arch.removeprefix("mp_")) * 10
 
 
+_MP_21 = ("MTT S80", "MTT S3000")
 CARDS: dict[str, Card] = {
     card.arch: card
     for card in (
-        Card("mp_21", ("MTT S80", "MTT S3000"), "2.1", 128, False, False, None, None, 448e9),
-        Card("mp_22", ("MTT S4000",), "2.2", 128, True, False, None, None, 768e9),
-        Card("mp_31", ("MTT S5000",), "3.1", 32, True, True, 192 << 10, 8192, 1.6e12),
+        Card("mp_21", _MP_21, "2.1", 128, False, False, 28 << 10, False, None, 448e9),
+        Card("mp_22", ("MTT S4000",), "2.2", 128, True, False, 28 << 10, False, None, 768e9),
+        Card("mp_31", ("MTT S5000",), "3.1", 32, True, True, 192 << 10, True, 8192, 1.6e12),
     )
 }
 ARCHS: tuple[Arch, ...] = ("mp_21", "mp_22", "mp_31")
