@@ -11,6 +11,7 @@ from musaagent.tools.cuda_errors import cuda_error_meaning
 from musaagent.tools.extract import ExtractionFault
 from musaagent.tools.hints import mismatch_hint
 from musaagent.tools.opgraph import Trap
+from musaagent.tools.port.checked_build import warnings_of
 from musaagent.tools.results import (
     Build,
     Diagnostic,
@@ -103,7 +104,24 @@ def repair_feedback(verdict: Verdict, traps: Iterable[Trap] = ()) -> str:
             lines += [f"Mind: {t.message}" for t in known if t.name in _TRAPS_FOR_VALUES]
         case _:
             lines = _failure_lines(verdict)
-    return "\n".join(lines)
+    return "\n".join([*lines, *_portability_lines(verdict)])
+
+
+def _portability_lines(verdict: Verdict) -> list[str]:
+    """What the card does not give, found by reading: a likely cause, or the next thing to mend."""
+    ran = [launch.kernel for launch in verdict.launches]
+    found = sorted(
+        warnings_of(verdict.build),
+        # What is in a kernel that ran is the likelier cause.
+        key=lambda d: not any(n.removeprefix("in ") in kernel for n in d.notes for kernel in ran),
+    )
+    if not found:
+        return []
+    lines = ["Not portable to this card, found by reading the source:"]
+    lines += [f"    {d.source}:{d.line}: {d.message}" for d in found[:_MORE_ERRORS]]
+    if len(found) > _MORE_ERRORS:
+        lines.append(f"    and {len(found) - _MORE_ERRORS} more of the kind")
+    return lines
 
 
 def optimise_feedback(profile: Profile) -> str:

@@ -99,7 +99,8 @@ def join_real_compile(run: Run, results: list[RealCompile]) -> str | None:
             "ok": not refused,
             "resources": tuple(res for r in results for res in r.resources),
             "real_compile": results[0].engine if not refused else refused[0].engine,
-            "diagnostics": tuple(d for r in refused for d in r.diagnostics),
+            "diagnostics": tuple(d for r in refused for d in r.diagnostics)
+            or run.build.diagnostics,
         }
     )
     if not refused:

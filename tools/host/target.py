@@ -20,6 +20,7 @@ from musaagent.tools.jail import JailSpec
 from musaagent.tools.lending import LentFolder
 from musaagent.tools.nvcc import RealCompile, real_compile
 from musaagent.tools.opgraph import Plan
+from musaagent.tools.port.checked_build import for_card, with_portability
 from musaagent.tools.reference_pool import ReferencePool
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build, Profile, Status, Verdict
@@ -75,6 +76,8 @@ class HostTarget:
         self._references = ReferencePool(self._open_reference)
         self._plans: dict[str, Plan] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
+        # What a checked run of the same sources is to be built from.
+        self._card_sources: dict[SourceSet, SourceSet] = {}
 
     def __enter__(self) -> "HostTarget":
         return self
@@ -198,8 +201,14 @@ class HostTarget:
         mode: Literal["fast", "check"] = "check" if checked else "fast"
 
         def build(sources: SourceSet) -> Build:
+            own = for_card(sources, options.arch)
+            if own is not sources:
+                self._card_sources[sources] = own
             limit = options.build_timeout_s or BUILD_TIMEOUT_S
-            return self._builder.build(sources, mode=mode, timeout_s=limit)
+            return self._builder.build(own, mode=mode, timeout_s=limit)
+
+        def checked_build(sources: SourceSet) -> Build:
+            return with_portability(sources, options.arch, build)
 
         runtime = self._builder.runtime_library()
         lent = LentFolder(self._builder.cache_dir)
@@ -220,7 +229,7 @@ class HostTarget:
         except BaseException:
             lent.remove()
             raise
-        opened = CandidateSession(child, settings, build, locate)
+        opened = CandidateSession(child, settings, checked_build, locate)
         opened.lend, opened.on_close = lent.lend, lent.remove
         return opened
 
@@ -231,4 +240,5 @@ class HostTarget:
 
     def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
         mode: Literal["fast", "check"] = "check" if checked else "fast"
-        return self._builder.build(sources, mode=mode, timeout_s=BUILD_TIMEOUT_S)
+        own = self._card_sources.pop(sources, sources)
+        return self._builder.build(own, mode=mode, timeout_s=BUILD_TIMEOUT_S)

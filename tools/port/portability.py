@@ -84,10 +84,16 @@ def remarks_of(found: Source, text: str, card: Card, *, source: str = "") -> tup
         *memory_remarks(found, card),
     ]
     lines = text.splitlines()
+    functions = [
+        (f.name, found.tokens[f.start].line, found.tokens[f.body[1]].line)
+        for f in found.outline.functions
+        if f.body is not None
+    ]
     placed: dict[tuple[str, int, str], Remark] = {}
     for remark in every:
         line = lines[remark.line - 1].strip() if 0 < remark.line <= len(lines) else ""
-        told = remark.model_copy(update={"source": source, "text": line})
+        around = next((n for n, low, high in functions if low <= remark.line <= high), "")
+        told = remark.model_copy(update={"source": source, "text": line, "function": around})
         placed.setdefault((told.kind, told.line, told.message), told)
     return tuple(sorted(placed.values(), key=lambda r: (r.line, r.kind)))
 

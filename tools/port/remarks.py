@@ -33,6 +33,8 @@ class Remark(Record):
     """1-based, 0 for the whole file."""
     text: str = ""
     """The source line itself."""
+    function: str = ""
+    """The function around it."""
 
     def diagnostic(self) -> Diagnostic:
         """The same in the form of a compiler's message."""
@@ -43,6 +45,7 @@ class Remark(Record):
             source=self.source,
             line=self.line,
             text=self.text,
+            notes=(f"in {self.function}",) if self.function else (),
         )
 
 
