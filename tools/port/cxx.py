@@ -36,18 +36,24 @@ def port_cxx(
     own_names: Collection[str] = (),
     own_headers: Collection[str] = (),
     source: str = "",
+    keep_own: bool = True,
 ) -> Ported:
     """`own_names`: identifiers that other files of the program define; `own_headers`: its headers.
+
+    `keep_own` False renames what the text defines too: a header that stands in for CUDA's.
 
     The remarks are those of porting only; what the code assumes of the card is `portability`'s.
     """
     porter = _Porter(read(text), tables, own_names, own_headers, source)
+    if not keep_own:
+        porter.own = frozenset(own_names)
     return porter.run()
 
 
 def defined_names(source: Source) -> frozenset[str]:
     """Functions, macros and types that a source defines: not CUDA's, whatever they are called."""
-    names = {f.name for f in source.outline.functions}
+    # A conversion operator is named after the type that it gives.
+    names = {f.name for f in source.outline.functions if "operator" not in f.words}
     names |= {macro.name for macro in source.macros}
     tokens = source.tokens
     for index, token in enumerate(tokens):

@@ -76,6 +76,7 @@ _WORDS = {
     "CUDAGuard": "MUSAGuard",
     "OptionalCUDAGuard": "OptionalMUSAGuard",
     "CUDAStreamGuard": "MUSAStreamGuard",
+    "OptionalCUDAStreamGuard": "OptionalMUSAStreamGuard",
     "CUDAStream": "MUSAStream",
     "CUDAEvent": "MUSAEvent",
     "CUDACachingAllocator": "MUSACachingAllocator",
