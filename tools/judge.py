@@ -132,9 +132,6 @@ def _illegal(
     odd = answer.get("odd_types") or []
     if odd:
         return f"an output is a {odd[0]}, not a torch.Tensor"
-    replaced = answer.get("replaced") or []
-    if replaced:
-        return f"it replaced {replaced[0]}, by which it is judged or timed"
     operators = illegal_operators(_words(answer.get("operators")), allow)
     if operators:
         names = ", ".join(operators[:5])

@@ -30,7 +30,14 @@ class GpuBench:
         self._build_timeout_s = BUILD_TIMEOUT_S
 
     runs_dry = False
-    modes = frozenset({"failing", "every_thread"})
+
+    @property
+    def modes(self) -> frozenset[str]:
+        """Launches can be held back where all of them go through our own launcher."""
+        known = {"failing", "every_thread"}
+        if self.builds and all(build.level == "split" for _, build in self.builds):
+            known.add("no_kernels")
+        return frozenset(known)
 
     @property
     def name(self) -> str:

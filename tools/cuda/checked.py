@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from musaagent.errors import MusaagentError
 from musaagent.tools.candidate import Candidate
+from musaagent.tools.checked import CHECK_TIMEOUT_FACTOR
 from musaagent.tools.cuda.programs import Work
 from musaagent.tools.cuda.sanitizer import (
     REMEDY,
@@ -20,9 +21,10 @@ from musaagent.tools.judge import explain
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Finding, FindingKind, MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure
+from musaagent.tools.steps import construct_again
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
-from musaagent.tools.verifier import CHECK_TIMEOUT_FACTOR, construct_again, verify
+from musaagent.tools.verifier import verify
 
 if TYPE_CHECKING:
     from musaagent.tools.cuda.bench import GpuBench

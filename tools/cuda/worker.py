@@ -192,14 +192,16 @@ class CudaWorker(CandidateWorker):
 
     @contextlib.contextmanager
     def mode(self, name: str) -> Iterator[None]:
-        """`failing`: compiled functions raise. Launches cannot be held back on a GPU."""
-        from musaagent.tools.host import bridge_functions
+        """`failing`: compiled functions raise; `no_kernels`: launches of level split do nothing."""
+        from musaagent.tools.host import bridge, bridge_functions
 
         bridge_functions.failing = name == "failing"
+        bridge.set_launching(name != "no_kernels")
         try:
             yield
         finally:
             bridge_functions.failing = False
+            bridge.set_launching(True)
 
     def _packed(self, result: Any) -> _Answer:
         import torch

@@ -7,6 +7,7 @@
 
 namespace {
 void* current_stream = nullptr;
+int dry = 0;
 }
 
 MUSACUDA_C void* musacuda_stream() { return current_stream; }
@@ -17,4 +18,6 @@ MUSACUDA_C void musahost_unregister(void*) {}
 MUSACUDA_C int musahost_last_error(int) { return 0; }
 MUSACUDA_C const char* musahost_take_report() { return ""; }
 MUSACUDA_C void musahost_configure(int, unsigned, int, int, int) {}
-MUSACUDA_C void musahost_set_dry(int) {}
+// While it is dry, launches of the split level do nothing; the other levels' cannot be held back.
+MUSACUDA_C void musahost_set_dry(int value) { dry = value; }
+MUSACUDA_C int musacuda_dry() { return dry; }
