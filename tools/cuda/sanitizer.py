@@ -161,12 +161,13 @@ def _reason(
         return f"errors that are not the candidate's: {remarks[0]}"
     if done.returncode == _FOUND and errors == 0:
         return "its log says less than its exit status"
+    last = (done.stderr.strip() or done.stdout.strip() or log.strip()).rpartition("\n")[2]
+    last = re.sub(r"\s+", " ", last)[:200]
     if complaint:
-        return complaint
+        return f"{complaint} ({last})" if last else complaint
     if done.returncode == 0 and not finished:
         return "the program ended before its last call"
-    last = (done.stderr.strip() or done.stdout.strip() or log.strip()).rpartition("\n")[2]
-    return re.sub(r"\s+", " ", f"exit status {done.returncode}: {last}")[:300]
+    return f"exit status {done.returncode}: {last}"
 
 
 def run_checks(

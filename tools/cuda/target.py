@@ -26,6 +26,7 @@ from musaagent.tools.cuda.kinds import working_kind
 from musaagent.tools.cuda.profile import cuda_profile
 from musaagent.tools.cuda.reference import GpuReference
 from musaagent.tools.cuda.session import CudaSession
+from musaagent.tools.cuda.split import CUBIN_NAME
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
 from musaagent.tools.host.sources import SourceSet
@@ -346,7 +347,7 @@ class CudaTarget:
             return self.build_once(sources, options.build_timeout_s or BUILD_TIMEOUT_S)
 
         runtime = self._builder.runtime_library()
-        lent = LentFolder(self._builder.cache_dir)
+        lent = LentFolder(self._builder.cache_dir, (CUBIN_NAME,))
         settings = RunnerSettings(
             runtime_library=str(runtime),
             checked=False,
