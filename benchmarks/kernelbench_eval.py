@@ -1,8 +1,9 @@
 """KernelBench's own evaluator over our candidates, the way its batch script runs it.
 
-`kernelbench_eval.py CHECKOUT PAIRS.json BUILD_DIR OUT.json`. First all candidates are compiled side
-by side by its `build_compile_cache` (documented as `build_cache=True num_cpu_workers=N`), then each
-is evaluated by its `eval_kernel_against_ref` in a spawned process on the GPU, with the defaults of
+`kernelbench_eval.py CHECKOUT PAIRS.json BUILD_DIR OUT.json [BUILD_S]`. First all candidates are
+compiled side by side by its `build_compile_cache` (documented as `build_cache=True
+num_cpu_workers=N`), unless BUILD_DIR holds stock builds already, which took BUILD_S seconds; then
+each is evaluated by its `eval_kernel_against_ref` in a spawned process on the GPU, with the defaults of
 its batch script: five correctness trials, 100 timed runs, 180 s of patience. Of the packages that
 it imports, those that only its model clients use are replaced by empty ones where they are missing.
 """
@@ -69,12 +70,16 @@ def evaluate_one(job: tuple[str, dict[str, str], str]) -> dict[str, Any]:
     }
 
 
-def main(checkout: str, pairs: list[dict[str, str]], builds: Path) -> dict[str, Any]:
+def main(
+    checkout: str, pairs: list[dict[str, str]], builds: Path, build_s: float | None
+) -> dict[str, Any]:
     context = multiprocessing.get_context("spawn")
     jobs = [(checkout, pair, str(builds / pair["name"])) for pair in pairs]
     start = time.monotonic()
-    with context.Pool(min(len(jobs), os.cpu_count() or 1)) as pool:
-        compiled = pool.map(compile_one, jobs, chunksize=1)
+    compiled = []
+    if build_s is None:
+        with context.Pool(min(len(jobs), os.cpu_count() or 1)) as pool:
+            compiled = pool.map(compile_one, jobs, chunksize=1)
     built = time.monotonic()
     results = []
     for job in jobs:
@@ -86,16 +91,18 @@ def main(checkout: str, pairs: list[dict[str, str]], builds: Path) -> dict[str, 
                 row = {"name": job[1]["name"], "correct": False, "why": repr(error)[:300]}
         results.append(row | {"seconds": time.monotonic() - begin})
         print(f"kernelbench: {row['name']} {row['correct']} {row.get('why', '')[:80]}", flush=True)
-    end = time.monotonic()
+    evaluate_s = time.monotonic() - built
+    build_s = built - start if build_s is None else build_s
     return {
-        "build_s": built - start,
-        "evaluate_s": end - built,
-        "seconds": end - start,
+        "build_s": build_s,
+        "evaluate_s": evaluate_s,
+        "seconds": build_s + evaluate_s,
         "compiled": compiled,
         "results": results,
     }
 
 
 if __name__ == "__main__":
-    found = main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3]))
+    given = float(sys.argv[5]) if len(sys.argv) > 5 else None
+    found = main(sys.argv[1], json.loads(Path(sys.argv[2]).read_text()), Path(sys.argv[3]), given)
     Path(sys.argv[4]).write_text(json.dumps(found, indent=1))

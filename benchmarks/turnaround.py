@@ -41,11 +41,13 @@ def main() -> int:
         "--kernelbench", type=Path, help="a checkout of ScalingIntelligence/KernelBench"
     )
     parser.add_argument("--only", default="", help="names of candidates, with commas between")
+    parser.add_argument("--quick", action="store_true", help="without the three that build alone")
     parser.add_argument("stages", nargs="*", default=[])
     chosen = parser.parse_args()
     chosen.out.mkdir(parents=True, exist_ok=True)
     scratch = chosen.out.resolve() / "scratch"
-    bench = Benchmark(scratch, chosen.kernelbench, chosen.only.split(",") if chosen.only else [])
+    only = chosen.only.split(",") if chosen.only else []
+    bench = Benchmark(scratch, chosen.kernelbench, only, chosen.quick)
     stages: dict[str, Callable[[], Any]] = {
         "machine": bench.machine,
         "turnaround": bench.turnaround,
@@ -62,11 +64,15 @@ def main() -> int:
 
 
 class Benchmark:
-    def __init__(self, scratch: Path, kernelbench: Path | None, only: list[str]) -> None:
+    def __init__(
+        self, scratch: Path, kernelbench: Path | None, only: list[str], quick: bool
+    ) -> None:
         self.scratch = scratch
         self.kernelbench = kernelbench
         self.pairs = [pair for pair in pairs() if not only or pair.name in only]
-        self.quiet = [pair for pair in self.pairs if pair.name in QUIET]
+        self.quiet = [] if quick else [pair for pair in self.pairs if pair.name in QUIET]
+        self.stock_s: float | None = None
+        """How long the stock builds of all candidates took, started at once."""
 
     def target(self, name: str) -> tuple[CudaTarget, float]:
         """One with an empty cache, and how long it took to make what every candidate needs."""
@@ -91,13 +97,14 @@ class Benchmark:
         target, warm_up_s = self.target("turnaround")
         with target:
             alone = [self.ours(target, pair) for pair in self.quiet]
-            shutil.rmtree(self.scratch / "turnaround" / "modules")
+            shutil.rmtree(self.scratch / "turnaround" / "modules", ignore_errors=True)
             with ThreadPoolExecutor(len(self.pairs)) as pool:
                 rows = list(pool.map(lambda p: self.ours(target, p), self.pairs))
             runtime = str(target.builder.runtime_library())
             builds = {row["name"]: row["builds"] for row in rows}
             stock_alone = self.stock("alone", self.quiet, {}, runtime)
             stock = self.stock("all", self.pairs, builds, runtime)
+        self.stock_s = max((row.get("seconds", 0.0) for row in stock.values()), default=None)
         for row in rows:
             row["stock"] = stock[row["name"]]
         for row in alone:
@@ -152,7 +159,7 @@ class Benchmark:
         def one(pair: Pair) -> dict[str, Any]:
             folder = self.scratch / f"stock-{name}" / pair.name
             folder.mkdir(parents=True)
-            job, answer = folder / "pair.json", folder / "answer.json"
+            job, answer = folder.with_suffix(".json"), folder.with_suffix(".answer")
             job.write_text(
                 json.dumps({**vars(pair), "builds": builds.get(pair.name), "runtime": runtime})
             )
@@ -172,7 +179,7 @@ class Benchmark:
             found: dict[str, Any] = json.loads(answer.read_text())
             return found
 
-        with ThreadPoolExecutor(len(chosen)) as pool:
+        with ThreadPoolExecutor(max(len(chosen), 1)) as pool:
             return {p.name: row for p, row in zip(chosen, pool.map(one, chosen), strict=True)}
 
     # ---- candidates a minute
@@ -180,6 +187,7 @@ class Benchmark:
     def throughput(self) -> dict[str, Any]:
         found: dict[str, Any] = {"ours": self.our_batch()}
         summary = {k: v for k, v in found["ours"].items() if k != "rows"}
+        print(f"ours: {json.dumps(summary)}", flush=True)
         if self.kernelbench is not None:
             theirs = found["kernelbench"] = self.their_batch()
             right = sum(row["correct"] for row in theirs["results"])
@@ -230,7 +238,10 @@ class Benchmark:
         folder.mkdir(parents=True)
         (folder / "pairs.json").write_text(json.dumps([vars(pair) for pair in self.pairs]))
         line = [sys.executable, str(HERE / "kernelbench_eval.py"), str(self.kernelbench)]
-        line += [str(folder / "pairs.json"), str(folder / "builds"), str(folder / "out.json")]
+        # The stock builds of the stage before are what it would make: the same text and flags.
+        builds = folder / "builds" if self.stock_s is None else self.scratch / "stock-all"
+        line += [str(folder / "pairs.json"), str(builds), str(folder / "out.json")]
+        line += [] if self.stock_s is None else [str(self.stock_s)]
         subprocess.run(line, env=stock_environment(folder), check=True)
         found: dict[str, Any] = json.loads((folder / "out.json").read_text())
         return found
@@ -262,7 +273,7 @@ def agreement(rows: list[dict[str, Any]]) -> dict[str, Any]:
 def stock_environment(folder: Path) -> dict[str, str]:
     """Only the card's own architecture, which is what torch would find and quicker than asking."""
     environment = dict(os.environ)
-    environment["TORCH_EXTENSIONS_DIR"] = str(folder / "extensions")
+    environment["TORCH_EXTENSIONS_DIR"] = str(folder)
     arch = next((gpu.arch for gpu in find_gpus()), DEFAULT_ARCH).removeprefix("sm_")
     environment["TORCH_CUDA_ARCH_LIST"] = f"{arch[:-1]}.{arch[-1]}"
     return environment

@@ -319,7 +319,8 @@ def _apply_landlock(spec: JailSpec, tmp: str) -> None:
     if spec.kind is Kind.NAMESPACES:
         writable.append("/dev/shm")
     if spec.devices:
-        writable.append("/proc/self/task")  # the CUDA driver names its threads there, or gives up
+        # The CUDA driver names its threads there, or gives up; a program started later has its own.
+        writable.append("/proc" if spec.allow_exec else "/proc/self/task")
     landlock.restrict(
         readable=readable,
         writable=writable,
