@@ -2,10 +2,10 @@
 
 `kernelbench_eval.py CHECKOUT PAIRS.json BUILD_DIR OUT.json [BUILD_S]`. First all candidates are
 compiled side by side by its `build_compile_cache` (documented as `build_cache=True
-num_cpu_workers=N`), unless BUILD_DIR holds stock builds already, which took BUILD_S seconds; then
-each is evaluated by its `eval_kernel_against_ref` in a spawned process on the GPU, with the defaults of
-its batch script: five correctness trials, 100 timed runs, 180 s of patience. Of the packages that
-it imports, those that only its model clients use are replaced by empty ones where they are missing.
+num_cpu_workers=N`), unless BUILD_DIR holds stock builds already, which took BUILD_S seconds. Then
+each is evaluated by its `eval_kernel_against_ref` in a spawned process on the GPU, with the
+defaults of its batch script: five correctness trials, 100 timed runs, 180 s of patience. Of the
+packages that it imports, those that only its model clients use are replaced by empty ones.
 """
 
 import importlib.util
