@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from musaagent import app, collecting, describing, display, evaluation
 from musaagent.cli import EXIT_AWAITING, EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
-from musaagent.errors import InfraError, MusaagentError, UsageError
+from musaagent.errors import MusaagentError, PolicyUnavailable, SandboxLost, UsageError
 from musaagent.eval_settings import EvalSettings
 from musaagent.opening import MODEL_POLICIES, check_model_settings
 from musaagent.policies.settings import ServedSettings
@@ -325,7 +325,8 @@ def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
 
 def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
     """The one line on stderr; under --json also the one object on stdout."""
-    way = _way_on(chosen) if isinstance(error, InfraError) else ""
+    lost = isinstance(error, PolicyUnavailable | SandboxLost)
+    way = _way_on(chosen) if lost else ""
     display.say_error(f"musaagent {chosen.command}: {error}{way}")
     if not getattr(chosen, "json", False):
         return
