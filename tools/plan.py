@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from musaagent.tools import scales
 from musaagent.tools.candidate import content_hash
 from musaagent.tools.cost import elements, flops, least_bytes
+from musaagent.tools.dead_steps import dead_steps
 from musaagent.tools.meaning import different_meaning
 from musaagent.tools.opgraph import Plan, Trap
 from musaagent.tools.reference import ReferenceModel, TaskCodeError
@@ -160,6 +161,7 @@ def _probed(task: TaskScales, run: Scale, check: Scale) -> Iterator[Trap]:
         traps = list(probe_traps(task.model(run.overrides)))
     yield from traps
     yield from dead_parameters(task.model(check.overrides))
+    yield from dead_steps(task.model(check.overrides))
 
 
 def _shapes(traced: Traced) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def dead_parameters(model: ReferenceModel) -> Iterator[Trap]:
     for name, tensor in state.items():
         if not tensor.is_floating_point() or name in updated or time.process_time() > deadline:
             continue
-        if _unchanged(before, run(name)[0]):
+        if same_outputs(before, run(name)[0]):
             dead.append(name)
     if dead:
         yield Trap(
@@ -235,7 +235,8 @@ def _perturb(tensor: torch.Tensor) -> None:
     tensor.add_((noise.abs() * (scale or 1.0)).to(tensor.dtype))
 
 
-def _unchanged(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> bool:
+def same_outputs(before: Sequence[torch.Tensor], after: Sequence[torch.Tensor]) -> bool:
+    """Whether two runs agree as far as rounding allows."""
     for a, b in zip(before, after, strict=True):
         if a.shape != b.shape:
             return False

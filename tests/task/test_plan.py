@@ -273,3 +273,11 @@ def test_lint_does_not_refuse_for_notes() -> None:
     assert [t.name for t in report.notes] == ["train_mode_batchnorm", "tf32_reference"]
     assert not report.warnings
     assert not report.refused
+
+
+def test_a_step_without_influence_is_told() -> None:
+    plan = plan_task(_task("return x * 2 + 0 * torch.sin(x)", "[torch.randn(8, 8)]"))
+    (told,) = [trap.message for trap in plan.traps if trap.name == "dead_step"]
+    assert "aten.sin.default" in told
+    assert "aten.add" not in told
+    assert "  note     dead_step" in lint(plan).text
