@@ -37,6 +37,10 @@ _MODULES = {
     "importlib": "imports by text",
 }
 _BUILTINS = {"exec": "runs text", "eval": "runs text", "__import__": "imports by text"}
+_INSIDES = (
+    *("__globals__", "__closure__", "__wrapped__", "__code__", "__subclasses__"),
+    *("f_back", "f_globals", "f_locals", "tb_frame", "gi_frame"),
+)
 _POINTERS = ("__array_interface__", "from_address", "frombuffer", "ctypeslib")
 _MODES = ("_disable_current_modes", "_DisableTorchDispatch", "no_dispatch", "_profiler_enabled")
 # Calls of ATen that compute; making and viewing tensors is bookkeeping.
@@ -46,7 +50,7 @@ _CPP_WORK = re.compile(
     r"|group_norm|gelu|relu|sigmoid|tanh|sum|mean|max|min|exp|einsum|cross_entropy_loss"
     r"|scaled_dot_product_attention)\s*\("
 )
-_OURS = re.compile(r"\bmusa(?:host|agent|cuda)_?\w*")
+_OURS = re.compile(r"\bmusa(?:host_\w+|cuda_\w+|agent\.tools)")
 _CATCH = re.compile(r"\bcatch\s*\(")
 
 
@@ -75,6 +79,8 @@ def _tripped(node: ast.AST) -> Iterator[tuple[str, str]]:
         yield from _modes([node.attr])
         if node.attr in _POINTERS:
             yield f"uses {node.attr}", "reads memory past torch"
+        if node.attr in _INSIDES:
+            yield f"uses {node.attr}", "reaches into functions or frames"
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         if node.func.id in _BUILTINS:
             yield f"calls {node.func.id}", _BUILTINS[node.func.id]

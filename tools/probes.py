@@ -124,7 +124,8 @@ def without_kernels(
     try:
         construct(aside, session, reference, draw.getrandbits(48))
         pair = run_pair(aside, session, reference, case.options, draw, ask)
-    except CandidateFailure:
+    except CandidateFailure as failure:
+        run.flags.append(f"without its kernels it does not end as usual: {failure.message}")
         return None
     if pair is None or pair.judgement.kind is not None:
         return None

@@ -29,6 +29,7 @@ _WATCHED_CLASSES = (
 _OURS = "musaagent."
 _FOLLOWS_A_SETTING = frozenset({"torch.Storage"})
 """Replaced by torch itself, with the default dtype."""
+_CONSTANTS = (int, float, str, tuple, frozenset)
 _MOST_FILES = 2000
 _POOL_THREAD = "musahost"
 """The name of the host runtime's own threads (runtime/pool.cpp)."""
@@ -69,7 +70,9 @@ class Identities:
         self._owners.append((place, owner, frozenset(vars(owner))))
         for key, value in list(vars(owner).items()):
             function = callable(value) or isinstance(value, property | staticmethod | classmethod)
-            if function and f"{place}.{key}" not in _FOLLOWS_A_SETTING:
+            # Our limits and tables; switches that we turn ourselves are bools.
+            ours = place.startswith(_OURS) and type(value) in _CONSTANTS and key.isupper()
+            if (function or ours) and f"{place}.{key}" not in _FOLLOWS_A_SETTING:
                 self._kept[f"{place}.{key}"] = (owner, key, value, _code(value))
 
     def replaced(self) -> list[str]:

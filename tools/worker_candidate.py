@@ -234,7 +234,7 @@ class CandidateWorker:
             "pybind": self.pybind,
             "report": self.report(),
         }
-        return answer | self.watcher.end(self.model, self.inputs, outputs), list(out)
+        return answer | Watcher.end(self.watcher, self.model, self.inputs, outputs), list(out)
 
     @contextlib.contextmanager
     def mode(self, name: str) -> Iterator[None]:

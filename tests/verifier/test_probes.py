@@ -132,6 +132,8 @@ def test_tripwires_name_line_and_reason_once() -> None:
         "beside a catch"
         in audit('s = "#include <x>\\n catch (...) { return at::matmul(a, b); }"')[0]
     )
+    assert "names musahost_set_dry" in audit('s = "#include <x>\\n musahost_set_dry(0);"')[0]
+    assert audit('"""Written by musaagent."""\n') == ()
     assert audit("import torch\ntorch.backends.cudnn.benchmark = True\n") == ()
 
 

@@ -187,7 +187,7 @@ class CudaWorker(CandidateWorker):
             "replaced": replaced(),
             "report": "",
         }
-        answer |= self.watcher.end(self.model, self.inputs, ())
+        answer |= Watcher.end(self.watcher, self.model, self.inputs, ())
         return answer, out
 
     @contextlib.contextmanager

@@ -14,7 +14,7 @@ uses: list[str] = []
 ACCELERATORS = ("cuda", "musa")
 
 
-class _State:
+class State:
     def __init__(self) -> None:
         self.installed = False
         self.hook: Callable[[Any], Any] | None = None
@@ -33,6 +33,8 @@ class _State:
         try:
             yield
         finally:
+            if not self._watching:
+                self.host_copies.append("something, its record switched off,")
             self._watching = False
 
     def note_host_copy(self, tensor: torch.Tensor, way: str) -> None:
@@ -47,7 +49,7 @@ class _State:
             self.device = torch.device(kind, 0)
 
 
-state = _State()
+state = State()
 
 
 def accelerator(device: Any) -> bool:

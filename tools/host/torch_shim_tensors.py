@@ -9,7 +9,7 @@ import torch
 from torch.utils import _device
 
 from musaagent.tools.host import bridge
-from musaagent.tools.host.torch_shim_state import accelerator, state
+from musaagent.tools.host.torch_shim_state import State, accelerator, state
 
 _Base: Any = torch._C.TensorBase
 _CPU = torch.device("cpu")
@@ -124,7 +124,7 @@ def _install_moves() -> None:
 def _to_host(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def take(self: Any, *args: Any, **kwargs: Any) -> Any:
-        state.note_host_copy(self, f"{name}()")
+        State.note_host_copy(state, self, f"{name}()")
         return original(self, *args, **kwargs)
 
     return take
@@ -142,7 +142,7 @@ def _musa(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 def _cpu(self: Any, *args: Any, **kwargs: Any) -> Any:
     # The real one is a copy, which the candidate may overwrite.
-    state.note_host_copy(self, "cpu()")
+    State.note_host_copy(state, self, "cpu()")
     return self.clone()
 
 
@@ -162,7 +162,7 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
         device = torch.device(device)
         if device.type != "cpu":
             return _Base.to(self, device, *args, **kwargs)
-        state.note_host_copy(self, "to(cpu)")
+        State.note_host_copy(state, self, "to(cpu)")
         result = _convert(self, args, kwargs)
         return result.clone() if result is self else result
     return _convert(self, args, kwargs)
