@@ -235,24 +235,23 @@ def open_target(name: str, *, compiles_only: bool = False) -> Target:
 
     `compiles_only`: a target that can compile here, but has no device to run on, will do.
     """
-    if name == "musa":
-        raise ToolchainMissing(
-            f"target {name} is not built yet in this version; use --target host "
-            f"(`musaagent doctor --target {name}` says what this machine has for it)"
-        )
     target = make_target(name)
     device = () if compiles_only else _DEVICES
     lacking = [c for c in target.capabilities() if (c.required or c.name in device) and not c.ok]
     if lacking:
         target.close()
         needs = "; ".join(f"{c.name}: {c.detail}; {c.remedy}" for c in lacking)
-        raise ToolchainMissing(f"target {name} cannot run here: {needs}")
+        instead = _INSTEAD.get(name, "")
+        raise ToolchainMissing(f"target {name} cannot run here: {needs}{instead}")
     target.start_warm_up()  # torch is imported and headers are precompiled while the task is read
     return target
 
 
-_DEVICES = ("NVIDIA GPU",)
+_DEVICES = ("NVIDIA GPU", "Moore Threads GPU", "torch_musa")
 """Capabilities that a target needs to run anything, and not to compile."""
+
+
+_INSTEAD = {"musa": "; `--target host --arch mp_22` runs MUSA candidates on the CPU instead"}
 
 
 def make_target(name: str) -> "HostTarget | CudaTarget":
@@ -261,6 +260,10 @@ def make_target(name: str) -> "HostTarget | CudaTarget":
         from musaagent.tools.cuda.target import CudaTarget
 
         return CudaTarget()
+    if name == "musa":
+        from musaagent.tools.musa.target import MusaTarget
+
+        return MusaTarget()
     from musaagent.tools.host.target import HostTarget
 
     return HostTarget()

@@ -157,7 +157,8 @@ class CandidateSession:
         return {
             "ok": True,
             "level": build.level,
-            "library": self.lend(build.libraries[0]),
+            # A build that was only looked at (no card to load it for) has none.
+            "library": self.lend(build.libraries[0]) if build.libraries else "",
             "module": sources.name,
             "functions": None if sources.functions is None else list(sources.functions),
         }

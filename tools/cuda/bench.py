@@ -27,7 +27,7 @@ class GpuBench:
         self.target = target
         self.gpu = gpu
         self._sessions: list[CudaSession] = []
-        self._build_timeout_s = BUILD_TIMEOUT_S
+        self._options = VerifyOptions()
 
     runs_dry = False
 
@@ -58,7 +58,7 @@ class GpuBench:
         return self._sessions[-1].own_kernels() if self._sessions else frozenset()
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
-        self._build_timeout_s = options.build_timeout_s or BUILD_TIMEOUT_S
+        self._options = options
         session = self.target.open_session(options, self.gpu)
         self._sessions.append(session)
         return session
@@ -74,10 +74,15 @@ class GpuBench:
         return None
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
-        return self.target.figures(sources, self._build_timeout_s)
+        return self.target.figures(sources, *self._how())
 
     def prebuild(self, sources: SourceSet, *, checked: bool) -> Build:
-        return self.target.build_once(sources, self._build_timeout_s)
+        return self.target.build_once(sources, *self._how())
+
+    def _how(self) -> tuple[float, str]:
+        """Seconds and architecture for a build, by the options of the candidate opened last."""
+        seconds = self._options.build_timeout_s or BUILD_TIMEOUT_S
+        return seconds, self.target.arch_for(self._options)
 
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
         return self.target.submit(call, *args, **kwargs)
@@ -100,7 +105,7 @@ class CompileBench(GpuBench):
     def __init__(self, target: "CudaTarget") -> None:
         self.target = target
         self._sessions = []
-        self._build_timeout_s = BUILD_TIMEOUT_S
+        self._options = VerifyOptions()
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
         return self.target.open_session(options, None)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Protocol
 
 from musaagent.tools.cuda import commands
 from musaagent.tools.cuda.commands import Places
@@ -27,6 +28,21 @@ _RECORD = "build.json"
 _KEPT = (commands.MODULE_NAME, CUBIN_NAME)
 _PART_TIMEOUT_S = 600.0
 ALL_LEVELS: tuple[CudaLevel, ...] = ("split", "thin", "light", "full")
+
+
+class Builder(Protocol):
+    """What a target needs of the builder for its cards."""
+
+    arch: str
+
+    @property
+    def cache_dir(self) -> Path: ...
+
+    def runtime_library(self) -> Path:
+        """What workers load of ours; built once."""
+        ...
+
+    def build(self, sources: SourceSet, *, timeout_s: float) -> Build: ...
 
 
 class CudaBuilder:

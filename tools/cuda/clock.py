@@ -6,7 +6,8 @@ emptied cache and the end, so that no other thread finds time to fill it. A seco
 device-wide synchronisation catches work on other streams.
 
 What times are taken by is bound before any candidate is imported: a replaced torch.cuda.Event or
-time.perf_counter changes nothing here (and `guard` tells of it).
+time.perf_counter changes nothing here (and `guard` tells of it). That of torch.cuda is bound when
+this module is imported, that of another vendor's card by `bind`.
 """
 
 import ctypes
@@ -15,6 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from musaagent.tools.cuda import device_api
 
 _FLUSH_FACTOR = 2
 _SLEEP_CYCLES_PER_S = 1.5e9
@@ -31,15 +34,35 @@ _Event: Any = torch.cuda.Event
 # Of the type in C, which cannot be changed.
 _Base: Any = getattr(torch._C, "_CudaEventBase", torch.cuda.Event)
 _record, _elapsed = _Base.record, _Base.elapsed_time
-_new_event = _Base.__new__
+_new_event: Callable[..., Any] = _Base.__new__
+_HEAP_TYPE = 1 << 9
+"""Py_TPFLAGS_HEAPTYPE: set for all classes that are written in Python."""
+
+
+def bind() -> None:
+    """Times are taken by `device_api`'s card from here on; comes before a candidate's import."""
+    global _synchronize, _sleep, _current_stream, _Event, _record, _elapsed, _new_event
+    if device_api.device() == "cuda":
+        return
+    card = device_api.api()
+    _synchronize, _current_stream, _Event = card.synchronize, card.current_stream, card.Event
+    _sleep = getattr(card, "_sleep", lambda cycles: None)  # not every torch has such a kernel
+    in_c = (kind for kind in _Event.__mro__ if not kind.__flags__ & _HEAP_TYPE)
+    base = next((kind for kind in in_c if hasattr(kind, "record")), None)
+    _record, _elapsed = (base or _Event).record, (base or _Event).elapsed_time
+    _new_event = base.__new__ if base else lambda kind, **options: kind(**options)
 
 
 class Flusher:
     """Writes twice the L2's size, and lets go of lines that were made to persist."""
 
     def __init__(self) -> None:
-        size = int(getattr(torch.cuda.get_device_properties(0), "L2_cache_size", 0) or 64 << 20)
-        self._buffer = torch.empty(_FLUSH_FACTOR * size // 4, dtype=torch.int32, device="cuda")
+        size = int(
+            getattr(device_api.api().get_device_properties(0), "L2_cache_size", 0) or 64 << 20
+        )
+        self._buffer = torch.empty(
+            _FLUSH_FACTOR * size // 4, dtype=torch.int32, device=device_api.device()
+        )
         self._reset = _reset_function()
 
     def release(self) -> None:
@@ -52,6 +75,8 @@ class Flusher:
 
 
 def _reset_function() -> Callable[[], Any] | None:
+    if device_api.device() != "cuda":
+        return None
     for name in ("libcudart.so.13", "libcudart.so.12", "libcudart.so"):
         try:
             library = ctypes.CDLL(name, mode=ctypes.RTLD_LOCAL)

@@ -6,24 +6,24 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
+from musaagent.tools.cuda import device_api
 
 
 def record_kernels(call: Callable[[], Any]) -> tuple[Any, list[dict[str, Any]], str]:
     """Run `call`; its result, the kernels (merged by launch), and why there is no list, or ''."""
-    from torch.profiler import ProfilerActivity, profile
+    from torch.profiler import profile
 
     result, ran = None, False
     try:
-        with profile(activities=[ProfilerActivity.CUDA]) as profiler:
+        with profile(activities=[device_api.profiler_activity()]) as profiler:
             result = call()
             ran = True
-            torch.cuda.synchronize()
+            device_api.api().synchronize()
         return result, _merged(profiler), ""
     except RuntimeError as error:
         if not ran:
             raise
-        torch.cuda.synchronize()  # a fault of the candidate shows here again
+        device_api.api().synchronize()  # a fault of the candidate shows here again
         return result, [], f"{type(error).__name__}: {error}".splitlines()[0]
 
 

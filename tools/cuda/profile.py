@@ -55,7 +55,7 @@ def cuda_profile(
             inputs,
             _SEED,
         )
-        launches, counters, engine = _kernels(session, answer)
+        launches, counters, engine = kernels_of(session, answer)
     except CandidateFailure as failure:
         raise MusaagentError(f"the profile run failed: {failure.message}") from None
     finally:
@@ -80,7 +80,7 @@ def cuda_profile(
     )
 
 
-def _kernels(
+def kernels_of(
     session: CudaSession, answer: dict[str, Any]
 ) -> tuple[tuple[Launch, ...], dict[str, float], str]:
     """Launches of one call, and the time that its kernels take by torch's profiler."""

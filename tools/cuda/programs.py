@@ -35,10 +35,13 @@ class Work:
     seed: int
 
 
-def write_job(folder: Path, work: Work, gpu: Gpu, *, calls: int, poison: bool) -> None:
+def write_job(
+    folder: Path, work: Work, gpu: Gpu, *, calls: int, poison: bool, device: str = "cuda"
+) -> None:
     """The files that `standalone.main` reads."""
     (folder / "candidate.py").write_text(work.candidate.source, encoding="utf-8")
     job: dict[str, Any] = {
+        "device": device,
         "gpu": gpu.info.uuid,
         "runtime": str(work.runtime),
         "seed": work.seed,
@@ -76,8 +79,12 @@ def run_tool(
     env: Mapping[str, str] | None = None,
     *,
     alone: bool = True,
+    devices: Sequence[str] = (),
 ) -> JailedResult:
-    """The tool's command line in front of ours; with `alone` nothing else is on the card."""
+    """The tool's command line in front of ours; with `alone` nothing else is on the card.
+
+    `devices`: what the jail needs of /dev, where the card is no NVIDIA card.
+    """
     program = [sys.executable, "-I", "-c", _BOOT, import_path(), str(folder)]
     with gpu.turn() if alone else gpu.share():
         return run_jailed(
@@ -89,7 +96,7 @@ def run_tool(
             env={"HOME": str(folder), "TMPDIR": str(folder), **(env or {})},
             max_processes=512,
             kind=kind,
-            devices=device_files(),
+            devices=tuple(devices) or device_files(),
             # ncu and the program that it watches talk over a socket.
             no_network=False,
         )

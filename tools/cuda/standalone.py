@@ -5,7 +5,6 @@ served in the order in which the candidate asks for them.
 """
 
 import json
-import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,24 +18,20 @@ BLOB = "tensors-{}.bin"
 
 def main(folder: Path) -> None:
     job = json.loads((folder / JOB).read_text(encoding="utf-8"))
-    os.environ["CUDA_VISIBLE_DEVICES"] = job["gpu"]
+    from musaagent.tools.cuda import device_api
+
+    device_api.choose(job["device"])
+    device_api.see_only(job["gpu"])
     import torch
 
     from musaagent.tools import trees
-    from musaagent.tools.cuda import bridge
-    from musaagent.tools.host.torch_shim_extension import extension_module
-    from musaagent.tools.host.torch_shim_state import state
+    from musaagent.tools.cuda.worker import put
     from musaagent.tools.reference import call_arguments
     from musaagent.tools.weights import align_state
     from musaagent.tools.wire import decode_tensors
 
-    bridge.poisoning = bool(job["poison"])
-    bridge.load_runtime(job["runtime"])
-    builds = iter(job["builds"])
-    state.hook = lambda request: _load(builds)
-    extension = extension_module()
-    sys.modules["torch.utils.cpp_extension"] = extension
-    setattr(torch.utils, "cpp_extension", extension)  # noqa: B010
+    _install(job)
+    device_api.start()
     path = folder / "candidate.py"
     namespace: dict[str, Any] = {"__name__": "musaagent_candidate", "__file__": str(path)}
     exec(compile(path.read_text(encoding="utf-8"), str(path), "exec"), namespace)
@@ -51,16 +46,38 @@ def main(folder: Path) -> None:
     init = trees.unflatten(job["construct"]["tree"], made[:split])
     torch.manual_seed(job["seed"])
     positional, named = call_arguments(init)
-    model = namespace["ModelNew"](*positional, **named).cuda()
-    arguments = trees.unflatten(job["run"]["tree"], [t.cuda() for t in inputs])
+    model = put(namespace["ModelNew"](*positional, **named))
+    arguments = trees.unflatten(job["run"]["tree"], [put(t) for t in inputs])
     with torch.no_grad():
-        weights = {n: t.cuda() for n, t in zip(names, made[split:], strict=True)}
+        weights = {n: put(t) for n, t in zip(names, made[split:], strict=True)}
         align_state(model, weights)
         positional, named = call_arguments(arguments)
         for _ in range(job["calls"]):
             model(*positional, **named)
-        torch.cuda.synchronize()
+        device_api.api().synchronize()
     (folder / DONE).touch()
+
+
+def _install(job: dict[str, Any]) -> None:
+    """Loaders that hand out the libraries which are built already."""
+    builds = iter(job["builds"])
+    if job["device"] == "musa":
+        from musaagent.tools.musa.loaders import install_loaders
+
+        install_loaders(lambda request: _load(builds))
+        return
+    import torch
+
+    from musaagent.tools.cuda import bridge
+    from musaagent.tools.host.torch_shim_extension import extension_module
+    from musaagent.tools.host.torch_shim_state import state
+
+    bridge.poisoning = bool(job["poison"])
+    bridge.load_runtime(job["runtime"])
+    state.hook = lambda request: _load(builds)
+    extension = extension_module()
+    sys.modules["torch.utils.cpp_extension"] = extension
+    setattr(torch.utils, "cpp_extension", extension)  # noqa: B010
 
 
 def _load(builds: Iterator[dict[str, Any]]) -> Any:

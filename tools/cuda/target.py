@@ -18,11 +18,11 @@ from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda import reference as gpu_reference
 from musaagent.tools.cuda import session as gpu_session
 from musaagent.tools.cuda.bench import BUILD_TIMEOUT_S, CompileBench, GpuBench
-from musaagent.tools.cuda.builder import CudaBuilder
+from musaagent.tools.cuda.builder import Builder, CudaBuilder
 from musaagent.tools.cuda.checked import with_checked_run
-from musaagent.tools.cuda.devices import Gpu, GpuPool, device_files, find_gpus
+from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool, device_files, find_gpus
 from musaagent.tools.cuda.health import capabilities
-from musaagent.tools.cuda.kinds import working_kind
+from musaagent.tools.cuda.kinds import PROBE_ENTRY, working_kind
 from musaagent.tools.cuda.profile import cuda_profile
 from musaagent.tools.cuda.reference import GpuReference
 from musaagent.tools.cuda.session import CudaSession
@@ -72,12 +72,17 @@ class CudaTarget:
     """Fulfils `musaagent.tools.target.Target`; use as a context manager or call close()."""
 
     name: TargetName = "cuda"
+    # What another vendor's target has of its own.
+    preload: tuple[str, ...] = _PRELOAD
+    candidate_entry = gpu_session.WORKER_ENTRY
+    reference_entry = gpu_reference.WORKER_ENTRY
+    probe_entry = PROBE_ENTRY
+    no_card = "there is no NVIDIA GPU here, so nothing ran"
 
     def __init__(self, cache_dir: Path | None = None, *, jobs: int | None = None) -> None:
-        self.pool = GpuPool(find_gpus())
-        gpus = self.pool.gpus
-        self._builder = CudaBuilder(gpus[0].info.arch if gpus else DEFAULT_ARCH, cache_dir)
-        self._zygote, self._plan_zygote = Zygote(_PRELOAD), Zygote(_PLAN_PRELOAD)
+        self.pool = GpuPool(self.find_cards())
+        self._builder = self.make_builder(cache_dir)
+        self._zygote, self._plan_zygote = Zygote(self.preload), Zygote(_PLAN_PRELOAD)
         self._threads = ThreadPoolExecutor(jobs or 8, thread_name_prefix="cuda")
         self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
         self._lock = threading.RLock()
@@ -95,8 +100,48 @@ class CudaTarget:
         self.close()
 
     @property
-    def builder(self) -> CudaBuilder:
+    def builder(self) -> Builder:
         return self._builder
+
+    def find_cards(self) -> tuple[GpuInfo, ...]:
+        return find_gpus()
+
+    def make_builder(self, cache_dir: Path | None) -> Builder:
+        gpus = self.pool.gpus
+        return CudaBuilder(gpus[0].info.arch if gpus else DEFAULT_ARCH, cache_dir)
+
+    def device_files(self) -> tuple[str, ...]:
+        """What a jail needs of /dev."""
+        return device_files()
+
+    def make_profile(
+        self,
+        bench: "GpuBench",
+        task: Task,
+        candidate: Candidate,
+        options: VerifyOptions,
+        verdict: Verdict,
+    ) -> Profile:
+        return cuda_profile(bench, task, candidate, options, verdict)
+
+    def make_checks(
+        self,
+        bench: "GpuBench",
+        task: Task,
+        candidate: Candidate,
+        options: VerifyOptions,
+        verdict: Verdict,
+    ) -> Verdict:
+        """The verdict with what the vendor's memory checker finds, where that is asked for."""
+        return with_checked_run(bench, task, candidate, options, verdict)
+
+    def arch_for(self, options: VerifyOptions) -> str:
+        """What a candidate is compiled for."""
+        return self._builder.arch
+
+    def compile(self, sources: SourceSet, timeout_s: float, arch: str) -> Build:
+        """One build, without a look at who else makes it."""
+        return self._builder.build(sources, timeout_s=timeout_s)
 
     def capabilities(self) -> tuple[Capability, ...]:
         return capabilities(tuple(gpu.info for gpu in self.pool.gpus))
@@ -170,7 +215,7 @@ class CudaTarget:
         if bench.unseen:
             flag = f"which kernels ran was not seen: {bench.unseen}"
             verdict = verdict.model_copy(update={"flags": (*verdict.flags, flag)})
-        verdict = with_checked_run(bench, task, candidate, options, verdict)
+        verdict = self.make_checks(bench, task, candidate, options, verdict)
         if verdict.status is Status.PASSED and options.timing:
             verdict = with_times(bench, task, candidate, plain, verdict)
         return verdict
@@ -197,14 +242,14 @@ class CudaTarget:
                 details=build.log_tail,
                 build=build,
             )
-        arch = self._builder.arch
+        arch = self.arch_for(options)
         what = (
             f"compiled for {arch}" if build.libraries else f"nothing to compile on import ({arch})"
         )
         return Verdict(
             status=Status.INFRA_ERROR,
             target=self.name,
-            message=f"compile-only: {what}; there is no NVIDIA GPU here, so nothing ran",
+            message=f"compile-only: {what}; {self.no_card}",
             build=build,
         )
 
@@ -218,7 +263,8 @@ class CudaTarget:
         gpu = self.pool.take()
         try:
             with self._task_lock(task, gpu):
-                return cuda_profile(GpuBench(self, gpu), task, candidate, options, verdict)
+                bench = GpuBench(self, gpu)
+                return self.make_profile(bench, task, candidate, options, verdict)
         finally:
             gpu.leave()
 
@@ -272,9 +318,9 @@ class CudaTarget:
 
         return self.once((task.hash, f"plan {scale}"), make)
 
-    def build_once(self, sources: SourceSet, timeout_s: float) -> Build:
+    def build_once(self, sources: SourceSet, timeout_s: float, arch: str) -> Build:
         """Who asks for the same while it is built gets that result, a time-out too."""
-        key = sources.model_dump_json()
+        key = arch + sources.model_dump_json()
         with self._lock:
             future = self._building.get(key)
             mine = future is None
@@ -282,7 +328,7 @@ class CudaTarget:
                 future = self._building[key] = Future()
         if mine:
             try:
-                future.set_result(self._builder.build(sources, timeout_s=timeout_s))
+                future.set_result(self.compile(sources, timeout_s, arch))
             except BaseException as error:
                 future.set_exception(error)
             finally:
@@ -290,9 +336,9 @@ class CudaTarget:
                     del self._building[key]
         return future.result()
 
-    def figures(self, sources: SourceSet, timeout_s: float) -> RealCompile:
+    def figures(self, sources: SourceSet, timeout_s: float, arch: str) -> RealCompile:
         """ptxas figures of a build that is made at this time, or is in the cache by now."""
-        build = self.build_once(sources, timeout_s)
+        build = self.build_once(sources, timeout_s, arch)
         return RealCompile(ok=True, resources=build.resources, engine=build.real_compile)
 
     def gpu_reference(
@@ -302,7 +348,7 @@ class CudaTarget:
 
         def make() -> ReferenceSession:
             child = self._zygote.spawn(
-                gpu_reference.WORKER_ENTRY,
+                self.reference_entry,
                 self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048),
                 name="reference gpu",
             )
@@ -329,12 +375,13 @@ class CudaTarget:
             with self._lock:
                 if self._kind is None:
                     uuid = self.pool.gpus[0].info.uuid
-                    self._kind = working_kind(self._zygote, device_files(), uuid)
+                    devices = self.device_files()
+                    self._kind = working_kind(self._zygote, devices, uuid, self.probe_entry)
         return JailSpec(
             kind=self._kind,
             memory_mb=memory_mb,
             address_space=False,
-            devices=device_files(),
+            devices=self.device_files(),
             read_only=(str(self._builder.cache_dir), "/sys"),
             max_processes=256,
             tmp_mb=tmp_mb,
@@ -343,8 +390,10 @@ class CudaTarget:
         )
 
     def open_session(self, options: VerifyOptions, gpu: Gpu | None) -> CudaSession:
+        timeout_s, arch = options.build_timeout_s or BUILD_TIMEOUT_S, self.arch_for(options)
+
         def build(sources: SourceSet) -> Build:
-            return self.build_once(sources, options.build_timeout_s or BUILD_TIMEOUT_S)
+            return self.build_once(sources, timeout_s, arch)
 
         runtime = self._builder.runtime_library()
         lent = LentFolder(self._builder.cache_dir, (CUBIN_NAME,))
@@ -362,7 +411,7 @@ class CudaTarget:
             spec = replace(spec, read_only=(*readable, "/sys"))
             gpu.enter()
         try:
-            child = self._zygote.spawn(gpu_session.WORKER_ENTRY, spec, name="candidate")
+            child = self._zygote.spawn(self.candidate_entry, spec, name="candidate")
         except BaseException:
             lent.remove()
             if gpu is not None:

@@ -4,12 +4,12 @@ Without a GPU it still imports candidates, so that their sources can be compiled
 """
 
 import contextlib
-import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 from musaagent.tools import trees
+from musaagent.tools.cuda import device_api
 from musaagent.tools.watch import Watcher, operator_recorder, operators_in_all_threads
 from musaagent.tools.weights import align_state
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
@@ -33,27 +33,19 @@ def probe(channel: Channel) -> None:
     """Whether CUDA comes up in this jail: one answer, then the end."""
     header, _ = channel.recv(None)
     try:
-        use_gpu(header["gpu"])
+        device_api.see_only(header["gpu"])
         import torch
 
-        value = torch.ones(8, device="cuda").sum().item()
+        device_api.api()
+        value = torch.ones(8, device=device_api.device()).sum().item()
         channel.send({"ok": value == 8.0, "error": ""}, [])
     except BaseException as error:
         channel.send({"ok": False, "error": f"{type(error).__name__}: {error}"[:500]}, [])
 
 
-def use_gpu(uuid: str) -> None:
-    """Only this card is seen, as cuda:0; comes before CUDA starts. '' means none."""
-    os.environ["CUDA_VISIBLE_DEVICES"] = uuid
-    os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-
-
-def strict_numerics(tf32: bool) -> None:
-    """The same matrix precision for the candidate and all baselines."""
-    import torch
-
-    torch.backends.cuda.matmul.allow_tf32 = tf32
-    torch.backends.cudnn.allow_tf32 = tf32
+def put(value: Any) -> Any:
+    """A tensor or a module on the card."""
+    return value.cuda() if device_api.device() == "cuda" else value.to(device_api.device())
 
 
 def raw_bytes(tensor: Any) -> Any:
@@ -84,24 +76,34 @@ class CudaWorker(CandidateWorker):
     def setup(self, header: dict[str, Any]) -> _Answer:
         import torch
 
+        from musaagent.tools.cuda import clock, guard
+
+        device_api.see_only(header["gpu"])
+        self.has_gpu = bool(header["gpu"])
+        torch.set_num_threads(4)
+        self.install(header)
+        if self.has_gpu:
+            device_api.start()
+            device_api.set_tf32(bool(header["tf32"]))
+            clock.bind()
+            guard.bind()
+        # The driver starts threads, and values lie on the card: neither is looked at.
+        self.watcher = Watcher(values=False, native_threads=False)
+        return {"ok": True}, []
+
+    def install(self, header: dict[str, Any]) -> None:
+        """What stands in for the loaders that a candidate may call."""
+        import torch
+
         from musaagent.tools.cuda import bridge
         from musaagent.tools.host.torch_shim_extension import extension_module
         from musaagent.tools.host.torch_shim_state import state
 
-        use_gpu(header["gpu"])
-        self.has_gpu = bool(header["gpu"])
-        torch.set_num_threads(4)
         bridge.load_runtime(header["runtime"])
         state.hook = self.build
         extension = extension_module()
         sys.modules["torch.utils.cpp_extension"] = extension
         setattr(torch.utils, "cpp_extension", extension)  # noqa: B010
-        if self.has_gpu:
-            torch.cuda.init()
-            strict_numerics(bool(header["tf32"]))
-        # The driver starts threads, and values lie on the card: neither is looked at.
-        self.watcher = Watcher(values=False, native_threads=False)
-        return {"ok": True}, []
 
     def order(self, header: dict[str, Any]) -> None:
         """A GPU orders its threads by itself."""
@@ -129,7 +131,7 @@ class CudaWorker(CandidateWorker):
         tensors = decode_tensors(header["tensors"], blobs)
         names: list[str] = header["state_names"]
         split = len(tensors) - len(names)
-        state = {n: t.cuda() for n, t in zip(names, tensors[split:], strict=True)}
+        state = {n: put(t) for n, t in zip(names, tensors[split:], strict=True)}
         init = trees.unflatten(header["init"], tensors[:split])
         self.model, self.inputs, self.sets = None, [], []
         torch.manual_seed(header["seed"])
@@ -138,10 +140,10 @@ class CudaWorker(CandidateWorker):
         model = self.module.ModelNew(*positional, **named)
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
-        model = model.cuda()
+        model = put(model)
         with torch.no_grad():
             agreement = align_state(model, state)
-        torch.cuda.synchronize()
+        device_api.api().synchronize()
         self.model = model
         return {"ok": True, "state": agreement, "report": ""}, []
 
@@ -151,7 +153,7 @@ class CudaWorker(CandidateWorker):
         from musaagent.tools.cuda.guard import replaced
         from musaagent.tools.cuda.kernels import record_kernels
 
-        self._place_inputs([t.cuda() for t in decode_tensors(header["tensors"], blobs)])
+        self._place_inputs([put(t) for t in decode_tensors(header["tensors"], blobs)])
         call = self._bound(header["inputs"])
         before = [raw_bytes(t).clone() for t in self.inputs]
         recorder = operator_recorder()
@@ -175,7 +177,7 @@ class CudaWorker(CandidateWorker):
             result, kernels, unseen = record_kernels(forward)
         else:
             result = forward()
-        torch.cuda.synchronize()
+        device_api.api().synchronize()
         changed = [i for i, t in enumerate(self.inputs) if not torch.equal(raw_bytes(t), before[i])]
         answer, out = self._packed(result)
         answer |= {
@@ -231,7 +233,7 @@ class CudaWorker(CandidateWorker):
         from musaagent.tools.cuda.clock import Flusher, host_seconds
 
         bridge.poisoning = False
-        fresh = [t.cuda() for t in decode_tensors(header["tensors"], blobs)]
+        fresh = [put(t) for t in decode_tensors(header["tensors"], blobs)]
         self.sets = [fresh] if header["first"] else [*self.sets, fresh]
         if not header["last"]:
             return {"ok": True}, []
@@ -241,7 +243,7 @@ class CudaWorker(CandidateWorker):
         with torch.no_grad():
             for _ in range(header["warm_up"]):
                 call()
-            torch.cuda.synchronize()
+            device_api.api().synchronize()
             host_s = host_seconds(call)
         if self.flusher is None:
             self.flusher = Flusher()

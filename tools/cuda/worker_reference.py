@@ -5,7 +5,8 @@ import os
 from typing import Any
 
 from musaagent.tools import trees
-from musaagent.tools.cuda.worker import strict_numerics, use_gpu
+from musaagent.tools.cuda import device_api
+from musaagent.tools.cuda.worker import put
 from musaagent.tools.reference import Expected, ReferenceModel, call_arguments
 from musaagent.tools.wire import Channel
 from musaagent.tools.worker_reference import ReferenceWorker, serve
@@ -23,13 +24,11 @@ class CudaReferenceModel(ReferenceModel):
     """Inputs and weights are drawn on the CPU; forward runs on the GPU, in float64 too."""
 
     def copy(self) -> Any:
-        return super().copy().cuda()
+        return put(super().copy())
 
     def expected(self, inputs: Any, seed: int = 0) -> Expected:
-        import torch
-
         found = super().expected(on_gpu(inputs), seed)
-        torch.cuda.synchronize()
+        device_api.api().synchronize()
         exact = None if found.exact is None else [t.cpu() for t in found.exact]
         return Expected(
             found.tree,
@@ -46,7 +45,7 @@ class CudaReferenceModel(ReferenceModel):
 def on_gpu(values: Any) -> Any:
     """Nested values with all tensors on the card."""
     tree, tensors = trees.flatten(values, "inputs")
-    return trees.unflatten(tree, [t.cuda() for t in tensors])
+    return trees.unflatten(tree, [put(t) for t in tensors])
 
 
 class CudaReferenceWorker(ReferenceWorker):
@@ -68,13 +67,14 @@ class CudaReferenceWorker(ReferenceWorker):
         return super().handle(header)
 
     def open(self, header: dict[str, Any]) -> _Answer:
-        import torch
+        from musaagent.tools.cuda import clock
 
-        use_gpu(header["gpu"])
+        device_api.see_only(header["gpu"])
         tmp = os.environ.get("TMPDIR", "/tmp")
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = f"{tmp}/inductor"
         os.environ["TRITON_CACHE_DIR"] = f"{tmp}/triton"
-        torch.cuda.init()
+        device_api.start()
+        clock.bind()
         return super().open(header)
 
     def load(self, overrides: dict[str, int]) -> Any:
@@ -87,7 +87,7 @@ class CudaReferenceWorker(ReferenceWorker):
     def keep_inputs(self) -> _Answer:
         """The inputs drawn last become one more set for timing."""
         _, tensors = trees.flatten(self.drawn, "get_inputs()")
-        self.sets.append([t.cuda() for t in tensors])
+        self.sets.append([put(t) for t in tensors])
         return {"ok": True, "sets": len(self.sets)}, []
 
     def forget_inputs(self) -> None:
@@ -102,14 +102,14 @@ class CudaReferenceWorker(ReferenceWorker):
         if header["fresh"]:
             self.calls, self.sets = {}, self.sets[-header["sets"] :]
             self.buffers = [t.clone() for t in self.sets[0]]
-        strict_numerics(bool(header["tf32"]))
+        device_api.set_tf32(bool(header["tf32"]))
         name = header["name"]
         try:
             with torch.no_grad():
                 call = self._make(name)
                 for _ in range(header["warm_up"]):
                     call()
-                torch.cuda.synchronize()
+                device_api.api().synchronize()
                 host_s = host_seconds(call)
         except Exception as error:
             first = str(error).strip().splitlines()[:1]

@@ -19,6 +19,7 @@ from musaagent.tools.host.torch_shim_extension import (
     SourceRequest,
     extension_module,
     kernelbench_load_inline,
+    musa_load,
     musa_load_inline,
 )
 from musaagent.tools.host.torch_shim_state import state, uses
@@ -75,7 +76,7 @@ def _musa_extension() -> dict[str, Any]:
     stock: Any = sys.modules[_EXTENSION]
     return {
         "load_inline": musa_load_inline,
-        "load": stock.load,
+        "load": musa_load,
         "MUSAExtension": stock.CUDAExtension,
         "CppExtension": stock.CppExtension,
         "BuildExtension": stock.BuildExtension,

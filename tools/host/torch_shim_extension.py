@@ -47,7 +47,7 @@ _HEADER_SUFFIXES = (".h", ".cuh", ".hpp", ".muh", ".inc")
 
 def extension_module() -> types.ModuleType:
     """The stand-in; what it lacks comes from the real module, when asked for."""
-    signatures = _stock_signatures(_STOCK_FILE.read_text(encoding="utf-8"))
+    signatures = _signatures()
 
     def load_inline(*args: Any, **kwargs: Any) -> Any:
         return _submit(_inline_request(_bound("load_inline", signatures, args, kwargs)))
@@ -89,6 +89,11 @@ def _stock_module() -> types.ModuleType:
     module.__package__ = "torch.utils"
     spec.loader.exec_module(module)
     return module
+
+
+@functools.cache
+def _signatures() -> dict[str, inspect.Signature]:
+    return _stock_signatures(_STOCK_FILE.read_text(encoding="utf-8"))
 
 
 def _stock_signatures(text: str) -> dict[str, inspect.Signature]:
@@ -221,6 +226,16 @@ def musa_load_inline(
         is_python_module=is_python_module,
     )
     return _submit(request)
+
+
+def musa_load(name: str, sources: Any, **options: Any) -> Any:
+    """torch_musa's load(), whose options say musa where torch's say cuda."""
+    renamed = {_STOCK_OPTIONS.get(key, key): value for key, value in options.items()}
+    given = {"name": name, "sources": sources, **renamed}
+    return _submit(_file_request(_bound("load", _signatures(), (), given)))
+
+
+_STOCK_OPTIONS = {"extra_musa_cflags": "extra_cuda_cflags", "with_musa": "with_cuda"}
 
 
 def kernelbench_load_inline(

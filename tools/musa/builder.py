@@ -43,6 +43,10 @@ class MusaBuilder:
     def cache_dir(self) -> Path:
         return self.cache.root
 
+    def runtime_library(self) -> Path:
+        """Workers load nothing of ours here; the headers are what is made once."""
+        return self.thin_headers
+
     def build(self, sources: SourceSet, *, timeout_s: float, arch: str = "") -> Build:
         """Compile one source set for `arch` (the builder's own by default).
 
