@@ -99,6 +99,7 @@ def build_parser() -> argparse.ArgumentParser:
     _add_show(commands)
     _add_resume(commands)
     _add_doctor(commands)
+    _add_selftest(commands)
     _add_eval(commands)
     _add_collect(commands)
     _add_serve(commands)
@@ -236,6 +237,15 @@ def _add_resume(commands: Commands) -> None:
 def _add_doctor(commands: Commands) -> None:
     parser = _command(commands, "doctor", "say what this machine has, and what is missing")
     parser.add_argument("--target", choices=TARGETS, help="only this one; exit with 1 if not ready")
+
+
+def _add_selftest(commands: Commands) -> None:
+    text = "five minutes on a machine with a card; writes one file to send back"
+    parser = _command(commands, "selftest", text)
+    parser.add_argument("--target", choices=TARGETS, default="musa", help="(musa)")
+    parser.add_argument("--out", metavar="FILE", default="musaagent-selftest.json")
+    parser.add_argument("--minutes", metavar="N", type=positive_float, default=5.0, help="(5)")
+    _add_warp_size(parser)
 
 
 def _add_eval(commands: Commands) -> None:

@@ -1,6 +1,7 @@
 """What each command does: call a front door, show its answer, return the exit code."""
 
 import argparse
+import json
 import os
 import time
 from pathlib import Path
@@ -282,6 +283,27 @@ def doctor_command(chosen: argparse.Namespace) -> int:
     else:
         display.show_doctor(findings)
     return EXIT_OK if findings.ready else EXIT_NOT_PASSED
+
+
+def selftest_command(chosen: argparse.Namespace) -> int:
+    """Exit code 1 where the target does not open or an op is not solved."""
+    from musaagent.rundir import write_whole
+    from musaagent.selftest import run_selftest, summary
+
+    report = run_selftest(
+        chosen.target,
+        arch=chosen.arch,
+        warp_size=warp_size(chosen),
+        minutes=chosen.minutes,
+        observer=(lambda line: None) if chosen.json else display.say_error,
+    )
+    write_whole(Path(chosen.out), json.dumps(report, indent=1) + "\n")
+    if chosen.json:
+        display.print_json(report)
+    else:
+        display.show_text(f"{summary(report)}; send back {chosen.out}")
+    solved = all(found.get("status") == "solved" for found in report.get("ops", {"": {}}).values())
+    return EXIT_OK if solved else EXIT_NOT_PASSED
 
 
 def eval_command(chosen: argparse.Namespace) -> int:

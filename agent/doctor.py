@@ -1,7 +1,6 @@
 """What this machine has, and what is missing for which target. Imports no torch."""
 
 import os
-import shutil
 from pathlib import Path
 
 from musaagent import machine
@@ -124,31 +123,22 @@ def _cuda() -> TargetHealth:
 
 
 def _musa() -> TargetHealth:
-    gpus, mcc = machine.musa_gpus(), machine.tool_version("mcc")
+    """Ready means that something can run: a card and torch_musa count as required here."""
+    from musaagent.tools.musa import health
+    from musaagent.tools.musa.target import UNTRIED, MusaTarget
+
+    target = MusaTarget()
+    try:
+        found = target.capabilities()
+    finally:
+        target.close()
     needs = [
-        _need("Moore Threads GPU", bool(gpus), ", ".join(gpus), "a machine with mthreads-gmi"),
-        _need("mcc", mcc is not None, mcc or "", "install the MUSA SDK"),
-        _need(
-            "torch_musa",
-            machine.has_module("torch_musa"),
-            "installed",
-            "install torch_musa, or use Moore Threads' image",
-        ),
-        _need(
-            "musa driver files",
-            Path("/dev/mtgpu.0").exists() or shutil.which("mthreads-gmi") is not None,
-            "present",
-            "install the MUSA driver",
-        ),
+        Need(**vars(c) | {"required": c.required or c.name in (health.CARD, health.TORCH)})
+        for c in found
     ]
-    return _health("musa", needs, built=False)
+    return _health("musa", needs).model_copy(update={"remark": UNTRIED})
 
 
-def _need(name: str, ok: bool, detail: str, remedy: str) -> Need:
-    return Need(name=name, ok=ok, detail=detail if ok else "not found", remedy=remedy)
-
-
-def _health(name: str, needs: list[Need], *, built: bool = True) -> TargetHealth:
-    ready = built and all(need.ok for need in needs if need.required)
-    remark = "" if built else "this version cannot run this target yet, whatever is installed"
-    return TargetHealth(name=name, ready=ready, needs=tuple(needs), remark=remark)
+def _health(name: str, needs: list[Need]) -> TargetHealth:
+    ready = all(need.ok for need in needs if need.required)
+    return TargetHealth(name=name, ready=ready, needs=tuple(needs))

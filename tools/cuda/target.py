@@ -243,9 +243,7 @@ class CudaTarget:
                 build=build,
             )
         arch = self.arch_for(options)
-        what = (
-            f"compiled for {arch}" if build.libraries else f"nothing to compile on import ({arch})"
-        )
+        what = f"compiled for {arch}" if build.level else f"nothing to compile on import ({arch})"
         return Verdict(
             status=Status.INFRA_ERROR,
             target=self.name,
