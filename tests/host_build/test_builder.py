@@ -12,7 +12,8 @@ import pytest
 from musaagent.tools.host.builder import HostBuilder
 from musaagent.tools.host.commands import Mode
 from musaagent.tools.host.job import Finished
-from musaagent.tools.host.sources import SourceFile, SourceSet
+from musaagent.tools.host.sources import SourceFile, SourceSet, pieces
+from musaagent.tools.host.stock import stock_refusals
 from musaagent.tools.results import Build
 from musaagent.tools.sandbox import run_jailed
 from tests.host_build.conftest import unique
@@ -282,3 +283,21 @@ def test_two_processes_at_once_build_once(builder: HostBuilder) -> None:
     running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [process.communicate(timeout=120)[0].strip() for process in running]
     assert sorted(outputs) == ["False", "True"]
+
+
+@pytest.mark.parametrize(
+    ("header", "flag", "refused"),
+    [
+        ("cuda_runtime.h", "-ffast-math", "Unknown option '-ffast-math'"),
+        ("cuda_runtime.h", "--use_fast_math", ""),
+        ("musa_runtime.h", "-ffast-math", ""),
+        ("musa_runtime.h", "--use_fast_math", "unknown argument: '--use_fast_math'"),
+    ],
+)
+def test_options_are_those_of_the_dialects_compiler(header: str, flag: str, refused: str) -> None:
+    sources = SourceSet(
+        name="k", cuda_sources=(f"#include <{header}>\n",), functions=(), extra_cuda_cflags=(flag,)
+    )
+    told = [d.message for d in stock_refusals(sources, pieces(sources)) if flag in d.message]
+    assert bool(told) == bool(refused)
+    assert not refused or refused in told[0]

@@ -31,6 +31,10 @@ _NVCC_BUT = (
     *("-fmad", "-ftz", "-fatbin", "-forward", "-foreign", "-Werror", "-Wreorder", "-Wext-lambda"),
     *("-Wno-deprecated", "-Wdefault-stream", "-Wmissing-launch-bounds"),
 )
+_NOT_MCC = (
+    *("--use_fast_math", "-use_fast_math", "-gencode", "--generate-code", "-arch", "--expt-"),
+    *("--extended-lambda", "-Xptxas", "--ptxas-options", "-lineinfo", "--maxrregcount", "-ccbin"),
+)
 _NVCC_WITH_VALUE = ("-Xcompiler", "--compiler-options", "-Xptxas", "-Xlinker", "-Xcudafe")
 
 
@@ -46,7 +50,7 @@ def stock_refusals(sources: SourceSet, parts: Sequence[Piece]) -> list[Diagnosti
     for part in parts:
         found += _initialised_shared(part)
         found += _host_calls(part)
-    found += _unknown_flags(sources)
+    found += _unknown_flags(sources, musa=is_musa(parts))
     if not sources.is_python_module:
         return found
     if not sources.name.isidentifier():
@@ -115,8 +119,8 @@ def _no_module(sources: SourceSet, parts: Sequence[Piece]) -> list[Diagnostic]:
     return [Diagnostic(tool="ld", severity="error", message=message)]
 
 
-def _unknown_flags(sources: SourceSet) -> list[Diagnostic]:
-    """Options that end g++ or nvcc before they read a line."""
+def _unknown_flags(sources: SourceSet, *, musa: bool) -> list[Diagnostic]:
+    """Options that end g++, nvcc or (for MUSA sources) mcc before they read a line."""
     found = []
     for flag in split_flags(sources.extra_cflags):
         if flag.startswith("-") and (
@@ -125,6 +129,12 @@ def _unknown_flags(sources: SourceSet) -> list[Diagnostic]:
             message = f"unrecognized command-line option '{flag}' in extra_cflags"
             found.append(Diagnostic(tool="g++", severity="error", message=message))
     flags = split_flags(sources.extra_cuda_cflags)
+    if musa:  # mcc is a clang: it takes what g++ takes, and nothing of nvcc's own
+        for flag in flags:
+            if flag.startswith(_NOT_MCC):
+                message = f"unknown argument: '{flag}' in the flags for mcc"
+                found.append(Diagnostic(tool="mcc", severity="error", message=message))
+        return found
     for before, flag in zip(["", *flags], flags, strict=False):
         known = flag.startswith(_NVCC_BUT) or not flag.startswith(_NOT_NVCC)
         if not known and before not in _NVCC_WITH_VALUE:

@@ -27,7 +27,7 @@ CXX_MESSAGES = ("-fdiagnostics-color=never", "-fno-diagnostics-show-caret", "-fm
 _TORCH_LIBRARIES = ("-lc10", "-ltorch_cpu", "-ltorch", "-ltorch_python")
 _MUSA_LIBRARIES = ("-lmusa_python", "-lmusa_kernels")
 _ARCH_FLAGS = ("--offload-arch=", "--cuda-gpu-arch=")
-_OPTIMISED = re.compile(r"-O")
+_OPTIMISED = re.compile(r"-O(?:[0-3sz]|fast)?$")
 _STANDARD = re.compile(r"--?std[=]?")
 
 

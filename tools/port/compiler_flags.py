@@ -3,7 +3,7 @@
 import re
 
 _ARCH = re.compile(r"(-arch|--gpu-architecture|-gencode|--generate-code|-code|--gpu-code)\b")
-_KEPT = re.compile(r"-(O[0-3s]?|D.+|U.+|I.+|std=.+|f[a-z].*|W.*|w|g|march=.*|m.+)$")
+_KEPT = re.compile(r"-(O[0-3sz]?|Ofast|Od\d|D.+|U.+|I.+|std=.+|f[a-z].*|W.*|w|g|march=.*|m.+)$")
 # nvcc's own, without effect on what the kernel computes.
 _DROPPED = re.compile(
     r"(--expt-(relaxed-constexpr|extended-lambda)|--extended-lambda|-extended-lambda|-Xptxas.*"
