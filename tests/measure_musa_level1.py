@@ -20,8 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from musaagent.batch import verify_batch
+from musaagent.tools.candidate import Candidate
 from musaagent.tools.host.target import HostTarget
+from musaagent.tools.musa.cards import card_of
 from musaagent.tools.target import VerifyOptions
+from musaagent.tools.task import load_task
 
 FOLDER = "KernelBench/level1_musa"
 
@@ -48,7 +51,10 @@ def judge(given: argparse.Namespace) -> None:
     chosen = rows(given.checkout.resolve(), only)
     if not chosen:
         raise SystemExit(f"{given.checkout}: no {FOLDER}/problem_N/model_new.py beside its op")
-    options = VerifyOptions(seed=given.seed, trials=given.trials, warp_size=128, timeout_s=120)
+    lanes = card_of(given.arch).warp_size
+    options = VerifyOptions(
+        seed=given.seed, trials=given.trials, warp_size=lanes, arch=given.arch, timeout_s=120
+    )
     with (
         tempfile.TemporaryDirectory(prefix="musaagent-level1-") as scratch,
         HostTarget(compile_for_gpu=False) as target,
@@ -56,6 +62,27 @@ def judge(given: argparse.Namespace) -> None:
         manifest = Path(scratch) / "manifest.jsonl"
         manifest.write_text("".join(json.dumps(row) + "\n" for row in chosen), encoding="utf-8")
         verify_batch(manifest, given.out, target, options, jobs=given.jobs, observer=tell)
+        if given.resize:
+            resize(chosen, given.out, target, options)
+
+
+def resize(
+    chosen: list[dict[str, str]], out: Path, target: HostTarget, options: VerifyOptions
+) -> None:
+    """Judge again what refused other sizes, with its own sizes changed as the op's were."""
+    results = {r["id"]: r for r in map(json.loads, out.read_text().splitlines())}
+    for row in chosen:
+        verdict = results[row["id"]].get("verdict") or {}
+        if verdict.get("status") != "runtime_error" or "must have shape" not in verdict["message"]:
+            continue
+        task = load_task(row["task"])
+        text = Path(row["candidate"]).read_text(encoding="utf-8")
+        changed = dict(target.plan(task).scaling.values())
+        for old, new in changed.items():
+            text = re.sub(rf"(?<![\w.]){old}(?![\w.])", str(new), text)
+        again = target.verify(task, Candidate(text), options)
+        sizes = ", ".join(f"{old} -> {new}" for old, new in changed.items())
+        print(f"{row['id']:>4} with {sizes} in its text: {again.status} {again.message[:150]}")
 
 
 def tell(result: dict[str, Any]) -> None:
@@ -85,6 +112,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--arch", choices=("mp_21", "mp_22", "mp_31"), default="mp_22")
+    parser.add_argument("--resize", action="store_true", help="see above")
     given = parser.parse_args()
     judge(given)
     table(given.out)
