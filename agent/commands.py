@@ -17,7 +17,7 @@ from musaagent.opening import MODEL_POLICIES, check_model_settings
 from musaagent.policies.settings import ServedSettings
 from musaagent.result import RunError, RunResult, as_json, stored_result
 from musaagent.rundir import default_run_dir
-from musaagent.tools.musa.cards import card_of
+from musaagent.tools.musa.cards import CARDS, DEFAULT_ARCH
 from musaagent.tools.results import Status, Verdict
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import load_task
@@ -59,7 +59,7 @@ def solve_command(chosen: argparse.Namespace) -> int:
             "max_turns": chosen.max_turns,
             "seed": chosen.seed,
             "warp_size": warp_size(chosen),
-            "arch": chosen.arch,
+            "arch": arch(chosen),
             "check": chosen.check,
             "served": served,
         }
@@ -90,14 +90,26 @@ def solve_command(chosen: argparse.Namespace) -> int:
     return _tell(chosen, result)
 
 
+def arch(chosen: argparse.Namespace) -> Literal["", "mp_21", "mp_22", "mp_31"]:
+    """--arch; for target musa the card's own, or an S4000's where there is none."""
+    if chosen.arch or getattr(chosen, "target", "") != "musa":
+        given: Literal["", "mp_21", "mp_22", "mp_31"] = chosen.arch
+        return given
+    from musaagent.tools.musa.gmi import find_cards
+
+    found = [CARDS[card.arch].arch for card in find_cards() if card.arch in CARDS]
+    return found[0] if found else DEFAULT_ARCH
+
+
 def warp_size(chosen: argparse.Namespace) -> Literal[32, 128]:
-    """By --arch, else --warp-size, else 32 lanes. Raises UsageError where they differ."""
+    """By the architecture, else --warp-size, else 32 lanes. Raises UsageError where they differ."""
     asked: Literal[32, 128] | None = chosen.warp_size
-    if not chosen.arch:
+    name = arch(chosen)
+    if not name:
         return asked or 32
-    lanes = card_of(chosen.arch).warp_size
+    lanes = CARDS[name].warp_size
     if asked not in (None, lanes):
-        raise UsageError(f"--warp-size {asked}: {chosen.arch} has warps of {lanes} lanes")
+        raise UsageError(f"--warp-size {asked}: {name} has warps of {lanes} lanes")
     return lanes
 
 
@@ -199,7 +211,7 @@ def _verify_options(chosen: argparse.Namespace) -> VerifyOptions:
         trials=chosen.trials,
         check=chosen.check,
         warp_size=warp_size(chosen),
-        arch=chosen.arch,
+        arch=arch(chosen),
         timeout_s=chosen.timeout,
         build_timeout_s=chosen.build_timeout,
         atol=chosen.atol,
@@ -292,7 +304,7 @@ def selftest_command(chosen: argparse.Namespace) -> int:
 
     report = run_selftest(
         chosen.target,
-        arch=chosen.arch,
+        arch=arch(chosen),
         warp_size=warp_size(chosen),
         minutes=chosen.minutes,
         observer=(lambda line: None) if chosen.json else display.say_error,
@@ -334,7 +346,7 @@ def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
             max_turns=chosen.max_turns,
             seed=chosen.seed,
             warp_size=warp_size(chosen),
-            arch=chosen.arch,
+            arch=arch(chosen),
             check=chosen.check,
             served=model_settings(chosen),
             episodes=episodes,

@@ -121,9 +121,14 @@ def _limits(dialect: Dialect, warp_size: int) -> Iterator[str]:
     yield f"a warp has {warp_size} lanes"
     yield "a block has at most 1024 threads"
     yield "grid: at most 2147483647 blocks in x, 65535 in y and in z"
-    yield "static shared memory: at most 48 KiB a block"
-    if dialect == "musa":
-        yield "compiler: mcc; device sources are MUSA C++"
+    if dialect != "musa":
+        yield "static shared memory: at most 48 KiB a block"
+        return
+    # S80 and S4000 have 128 lanes and little shared memory, the S5000 has 32 lanes and much.
+    kib = 28 if warp_size == 128 else 192
+    yield f"shared memory: at most {kib} KiB a block"
+    yield "count lanes and warps by warpSize, never by 32; shuffle offsets start at warpSize / 2"
+    yield "compiler: mcc; device sources are MUSA C++; no PTX"
 
 
 def _with_newline(text: str) -> str:

@@ -17,6 +17,7 @@ from musaagent import commands
 from musaagent.cli import _run as run_command
 from musaagent.cli import build_parser, main
 from musaagent.errors import UsageError
+from musaagent.tools.musa.gmi import find_cards
 
 ENDED_RUN = Path(__file__).parents[1] / "traces" / "golden_v1.jsonl"
 KEYS = {"status", "target", "candidate", "run", "turns", "verdict", "flags", "seconds"}
@@ -339,6 +340,9 @@ def test_an_architecture_decides_the_warp_size() -> None:
     for arch, lanes in (("mp_21", 128), ("mp_22", 128), ("mp_31", 32)):
         assert commands.warp_size(parser.parse_args(["solve", "op.py", "--arch", arch])) == lanes
     assert commands.warp_size(parser.parse_args(["solve", "op.py"])) == 32
+    on_musa = parser.parse_args(["solve", "op.py", "--target", "musa"])
+    assert commands.arch(on_musa) == "mp_22" or find_cards()
+    assert commands.arch(parser.parse_args(["solve", "op.py"])) == ""
     given = ["solve", "op.py", "--arch", "mp_22", "--warp-size", "32"]
     with pytest.raises(UsageError, match="mp_22 has warps of 128 lanes"):
         commands.warp_size(parser.parse_args(given))
