@@ -12,7 +12,7 @@ from musaagent.tools.host.target import HostTarget
 from musaagent.tools.musa import toolchain
 from musaagent.tools.musa.target import MusaTarget
 from musaagent.tools.results import Status
-from musaagent.tools.target import VerifyOptions
+from musaagent.tools.target import Target, VerifyOptions
 from musaagent.tools.task import load_task
 
 STAND_IN = Path(__file__).parent / "standin"
@@ -32,10 +32,6 @@ SPELLINGS = {
     "torchada": (
         "import torchada\nfrom torchada.utils.cpp_extension import load_inline",
         'load_inline(name="k", cpp_sources=CPP, cuda_sources=SOURCE, functions=["run"])',
-    ),
-    "kernelbench": (
-        "from kernelbench.musa_extension import load_inline",
-        'load_inline(name="k", cpp_sources=SOURCE, functions=["run"])',
     ),
 }
 _TEXT = """import torch
@@ -112,7 +108,8 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MusaTarget]:
 @needs_clang
 @pytest.mark.parametrize(
     ("spelling", "names"),
-    [("musa", "musa"), ("stock", "cuda"), ("torchada", "cuda"), ("kernelbench", "musa")],
+    # Stock and torchada hand over the same sources; units of the others: test_commands.py.
+    [("musa", "musa"), ("stock", "cuda"), ("torchada", "cuda")],
 )
 def test_every_spelling_compiles_here_and_is_right_on_the_host(
     target: MusaTarget, host: HostTarget, op: Path, spelling: str, names: str
@@ -166,3 +163,64 @@ def test_without_mcc_it_says_what_to_do(op: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
     with pytest.raises(ToolchainMissing, match=r"target musa cannot run here.*--target host"):
         open_target("musa", compiles_only=True)
+
+
+# ---- what every target promises (tools/target.py), for the host's and this one
+
+
+@pytest.fixture(params=["host", "musa"])
+def any_target(request: pytest.FixtureRequest) -> Target:
+    if request.param == "musa" and shutil.which("clang++") is None:
+        pytest.skip("no clang++: the stand-in for mcc is made of it")
+    found: Target = request.getfixturevalue("target" if request.param == "musa" else "host")
+    assert found.name == request.param
+    return found
+
+
+WRONG = text("stock", "cuda", expression="2.f * z[i]")
+
+
+def test_capabilities_say_what_to_do(any_target: Target) -> None:
+    found = any_target.capabilities()
+    assert all(c.ok for c in found if c.required)
+    assert all(c.remedy for c in found if not c.ok)
+
+
+def test_the_plan_is_the_tasks_whatever_the_target(any_target: Target, op: Path) -> None:
+    plan = any_target.plan(load_task(op))
+    assert plan.input_shapes == ("float32[100]",)
+    assert plan.graph is not None
+
+
+def test_a_build_is_a_value_and_comes_from_the_cache_again(any_target: Target, op: Path) -> None:
+    task, options = load_task(op), VerifyOptions(arch="mp_22")
+    candidate = Candidate(text("musa"))
+    assert any_target.build(task, candidate, options).ok
+    again = any_target.build(task, candidate, options)
+    assert again.ok
+    assert again.cached
+    assert again.compiler_seconds == 0
+
+
+def test_a_failed_build_decides_even_if_the_candidate_hides_it(
+    any_target: Target, op: Path
+) -> None:
+    hidden = WRONG.replace("\nm = load", "\ntry:\n    m = load").replace(
+        "\n\n\nclass ModelNew", "\nexcept Exception:\n    m = None\n\n\nclass ModelNew"
+    )
+    verdict = any_target.verify(load_task(op), Candidate(hidden), VerifyOptions(arch="mp_31"))
+    assert verdict.status is Status.COMPILE_ERROR
+    assert verdict.build is not None
+    first = next(d for d in verdict.build.diagnostics if d.severity == "error")
+    assert (first.source, first.line) == ("cuda_sources[0]", 6)
+
+
+def test_what_defines_no_model_is_no_candidate(any_target: Target, op: Path) -> None:
+    build = any_target.build(load_task(op), Candidate("x = 1\n"), VerifyOptions())
+    assert build.libraries == ()
+
+
+def test_what_was_forgotten_may_be_asked_for_again(any_target: Target, op: Path) -> None:
+    task = load_task(op)
+    any_target.forget(task)
+    assert any_target.plan(task).input_shapes == ("float32[100]",)
