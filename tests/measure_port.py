@@ -6,7 +6,7 @@
 
 For each program: the verdict on the host target as it is, with warps of 32 lanes; the same after
 `port`, as on an S5000 (32 lanes) and as on an S4000 (128 lanes); and, where an mcc is found
-(`PATH=tests/musa/standin/bin:$PATH` for the stand-in of the tests), whether it compiles for both.
+(`PATH=tests/musa/standin/bin:$PATH` for the stand-in of the tests), whether it compiles for mp_22.
 `--limit` takes those with warp operations first, then the others evenly. It goes on where it was
 stopped; the table counts what `port` left to a person.
 """
@@ -67,8 +67,8 @@ def told(verdict: Verdict) -> dict[str, str]:
 
 
 class Measure:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, every: bool) -> None:
+        self.folder, self.every = folder, every
         self.host = HostTarget(compile_for_gpu=False)
         try:
             find_toolkit()
@@ -92,7 +92,7 @@ class Measure:
                 lanes = card_of(arch).warp_size
                 options = VerifyOptions(seed=1, trials=2, timeout_s=60, arch=arch, warp_size=lanes)
                 row[arch] = told(self.host.verify(task, Candidate(text), options))
-                if self.musa is not None:
+                if self.musa is not None and (arch == "mp_22" or self.every):
                     build = self.musa.build(task, Candidate(text), options)
                     first = build.diagnostics[0].message if build.diagnostics else ""
                     row[f"mcc {arch}"] = {"ok": build.ok, "message": "" if build.ok else first}
@@ -127,13 +127,14 @@ def main() -> None:
     parser.add_argument("programs", nargs="?", type=Path, help="a file of CUDA-L1")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=int, default=1000)
+    parser.add_argument("--mcc-for-both", action="store_true", help="not for mp_22 alone")
     given = parser.parse_args()
     found = programs(given.programs)
     lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.exists() else []
     rows = [json.loads(line) for line in lines]
     done = {row["id"] for row in rows}
     with tempfile.TemporaryDirectory(prefix="musaagent-port-") as folder:
-        measure = Measure(Path(folder))
+        measure = Measure(Path(folder), given.mcc_for_both)
         try:
             for name in chosen(found, given.limit):
                 if name in done:
