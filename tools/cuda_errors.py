@@ -13,7 +13,7 @@ _MEANINGS = (
         "An integer was divided by zero, in an index or in the grid's size.",
     ),
     (
-        r"illegal memory access|cudaErrorIllegalAddress|error 700",
+        r"illegal memory access|(?:cuda|musa)ErrorIllegalAddress|error 700",
         "A thread read or wrote outside its buffers. Guard each index by the number of elements, "
         "and check the strides and the size of every allocation.",
     ),

@@ -24,7 +24,10 @@ from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 CANDIDATE_MODULE = "musaagent_candidate"
 CANDIDATE_FILE = "candidate.py"
 _TRACEBACK_LINES = 24
-_MEMORY_WORDS = ("can't allocate memory", "CUDA out of memory", "CUDA error: out of memory")
+_MEMORY_WORDS = (
+    *("can't allocate memory", "CUDA out of memory", "CUDA error: out of memory"),
+    *("MUSA out of memory", "MUSA error: out of memory"),
+)
 
 
 def main(channel: Channel) -> None:

@@ -131,7 +131,9 @@ class _Porter:
             self.replace(index, opener + new_name + closer, "header")
         elif name.startswith(("ATen/cuda/", "c10/cuda/", "ATen/native/cuda/")):
             self.remark("header", index, f"torch_musa has no public counterpart of <{name}>")
-        elif name.startswith("cutlass/") or name.startswith("cute/"):
+        elif name.startswith("cooperative_groups"):
+            self.remark("library", index, f"<{name}> was in no public MUSA source: look for it")
+        elif name.startswith(("cutlass/", "cute/")):
             self.remark("library", index, "CUTLASS: MUTLASS (mutlass/) is a port of its own")
 
     def word(self, index: int, token: Token) -> None:

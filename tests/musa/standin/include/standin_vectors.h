@@ -1,5 +1,6 @@
 // Vector types as CUDA and MUSA have them.
 #pragma once
+#include "standin_attributes.h"
 struct char1 {
   signed char x;
 };
