@@ -1,12 +1,13 @@
 """Ports CUDA candidates to MUSA, compiles them, and compares the results before and after.
 
     uv run python tests/measure_port.py --out port.jsonl                   # tests/candidates
-    git clone https://github.com/deepreinforce-ai/CUDA-L1 CHECKOUT
-    uv run python tests/measure_port.py --out l1.jsonl --limit 34 CHECKOUT/optimized_cuda_code/h100.json
+    git clone https://github.com/yenhao-huang/KernelBench CHECKOUT
+    uv run python tests/measure_port.py --out public.jsonl --limit 34 \\
+        CHECKOUT/runs/ralph_codex_cuda_all/generated_kernels --ops CHECKOUT/KernelBench
 
 For each program: the verdict on the host target as it is, with warps of 32 lanes; the same after
 `port`, as on an S5000 (32 lanes) and as on an S4000 (128 lanes); and, where an mcc is found
-(`PATH=tests/musa/standin/bin:$PATH` for the stand-in of the tests), whether it compiles for mp_22.
+(`PATH=tests/musa/standin/bin:$PATH` for the stand-in of the tests), whether it compiles for the last.
 `--limit` takes those with warp operations first, then the others evenly. It goes on where it was
 stopped; the table counts what `port` left to a person.
 """
@@ -34,21 +35,23 @@ CANDIDATES = Path(__file__).parent / "candidates"
 MARK = "# === candidate ==="
 
 
-def programs(given: Path | None) -> dict[str, tuple[str, str]]:
-    """Op and candidate texts by name."""
-    if given is None:
-        texts = {p.stem: p.read_text(encoding="utf-8") for p in sorted(CANDIDATES.glob("*.py"))}
-        return {
-            name: (t.split(MARK)[0], t.split(MARK)[1])
-            for name, t in texts.items()
-            if "musa" not in name
-        }
+def programs(given: Path | None, ops: Path | None, levels: str) -> dict[str, tuple[str, str]]:
+    """Op and candidate texts by name; those of a folder are `level_L/problem_N.py`."""
     found = {}
-    for line in given.read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        code = row.get("custom_code") or ""
-        if "load_inline" in code:
-            found[f"{row['level_id']}-{row['task_id']}"] = (row["ref_code"], code)
+    if given is None or ops is None:
+        for path in sorted(CANDIDATES.glob("*.py")):
+            op, _, code = path.read_text(encoding="utf-8").partition(MARK)
+            if "musa" not in path.stem:
+                found[path.stem] = (op, code)
+        return found
+    for path in sorted(given.glob("level_*/problem_*.py")):
+        level, number = path.parent.name[-1], path.stem.partition("_")[2]
+        code = path.read_text(encoding="utf-8")
+        if level not in levels:
+            continue
+        for op in (ops / f"level{level}").glob(f"{number}_*.py"):
+            if "load_inline" in code:
+                found[f"{level}-{number}"] = (op.read_text(encoding="utf-8"), code)
     return found
 
 
@@ -67,8 +70,8 @@ def told(verdict: Verdict) -> dict[str, str]:
 
 
 class Measure:
-    def __init__(self, folder: Path, every: bool) -> None:
-        self.folder, self.every = folder, every
+    def __init__(self, folder: Path, archs: tuple[str, ...]) -> None:
+        self.folder, self.archs = folder, archs
         self.host = HostTarget(compile_for_gpu=False)
         try:
             find_toolkit()
@@ -83,19 +86,22 @@ class Measure:
         task = load_task(op_path)
         row: dict[str, Any] = {"id": name}
         try:
-            options = VerifyOptions(seed=1, trials=2, timeout_s=60)
+            options = VerifyOptions(seed=1, trials=1, timeout_s=60)
             row["before"] = told(self.host.verify(task, Candidate(code), options))
-            for arch in ("mp_31", "mp_22"):
+            for arch in self.archs:
                 ported = port(before, arch)
                 text = ported.files[0].ported.text
                 row[f"left {arch}"] = summary(ported.remarks)
                 lanes = card_of(arch).warp_size
-                options = VerifyOptions(seed=1, trials=2, timeout_s=60, arch=arch, warp_size=lanes)
+                options = VerifyOptions(seed=1, trials=1, timeout_s=60, arch=arch, warp_size=lanes)
                 row[arch] = told(self.host.verify(task, Candidate(text), options))
-                if self.musa is not None and (arch == "mp_22" or self.every):
+                if self.musa is not None and arch == self.archs[-1]:
                     build = self.musa.build(task, Candidate(text), options)
-                    first = build.diagnostics[0].message if build.diagnostics else ""
-                    row[f"mcc {arch}"] = {"ok": build.ok, "message": "" if build.ok else first}
+                    errors = [d.message for d in build.diagnostics if d.severity == "error"]
+                    first = errors[0] if errors else ""
+                    if not build.level:
+                        first = "nothing was compiled on import"
+                    row[f"mcc {arch}"] = {"ok": build.ok and not first, "message": first}
         except MusaagentError as error:
             row["error"] = str(error)
         finally:
@@ -118,23 +124,25 @@ def table(rows: list[dict[str, Any]]) -> None:
     for row in rows:
         odd = "error" in row or row["mp_31"]["status"] != row["before"]["status"]
         odd = odd or any(not row[k]["ok"] for k in row if k.startswith("mcc "))
-        if odd or row["mp_22"]["status"] != row["before"]["status"]:
+        if odd or row.get("mp_22", row["before"])["status"] != row["before"]["status"]:
             print(json.dumps(row))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("programs", nargs="?", type=Path, help="a file of CUDA-L1")
+    parser.add_argument("programs", nargs="?", type=Path, help="folder of candidates")
+    parser.add_argument("--ops", type=Path, help="folder with level1, level2, level3")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--limit", type=int, default=1000)
-    parser.add_argument("--mcc-for-both", action="store_true", help="not for mp_22 alone")
+    parser.add_argument("--archs", default="mp_31,mp_22", help="mcc compiles for the last")
+    parser.add_argument("--levels", default="123")
     given = parser.parse_args()
-    found = programs(given.programs)
+    found = programs(given.programs, given.ops, given.levels)
     lines = given.out.read_text(encoding="utf-8").splitlines() if given.out.exists() else []
     rows = [json.loads(line) for line in lines]
     done = {row["id"] for row in rows}
     with tempfile.TemporaryDirectory(prefix="musaagent-port-") as folder:
-        measure = Measure(Path(folder), given.mcc_for_both)
+        measure = Measure(Path(folder), tuple(given.archs.split(",")))
         try:
             for name in chosen(found, given.limit):
                 if name in done:
