@@ -7,8 +7,13 @@ import itertools
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
+
+_STALE_S = 24 * 3600.0
+"""No verification takes a day: its process was killed."""
 
 
 class LentFolder:
@@ -19,7 +24,9 @@ class LentFolder:
         self._beside = tuple(beside)
         place = cache / "lent"
         place.mkdir(exist_ok=True)
-        place.chmod(0o755)
+        with suppress(PermissionError):
+            place.chmod(0o755)
+        _sweep(place)
         self.path = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=place))
         self.path.chmod(0o755)
         self._numbers = itertools.count()
@@ -44,3 +51,12 @@ def _link(source: Path, target: Path) -> None:
         os.link(source, target)
     except OSError:  # another file system, or none that has hard links
         shutil.copy2(source, target)
+
+
+def _sweep(place: Path) -> None:
+    """Folders that a killed process left behind."""
+    now = time.time()
+    for folder in place.iterdir():
+        with suppress(OSError):
+            if now - folder.stat().st_mtime > _STALE_S:
+                shutil.rmtree(folder, ignore_errors=True)

@@ -1,5 +1,6 @@
 """The parts that the probes are made of: changed inputs and weights, sizes, and what is told."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from musaagent.tools.host.target import HostTarget
 from musaagent.tools.judge import void_outputs
 from musaagent.tools.lanes import lane_sizes
 from musaagent.tools.legality import illegal_operators
+from musaagent.tools.lending import LentFolder
 from musaagent.tools.plan import TaskScales
 from musaagent.tools.probes import STRESS, defined
 from musaagent.tools.reference_session import Expected, ReferenceSession
@@ -164,6 +166,22 @@ def test_a_channel_knows_of_what_nobody_read() -> None:
     theirs.close()
     assert not channel.pending()
     channel.close()
+
+
+def test_a_lent_folder_holds_one_library_and_stale_ones_go(tmp_path: Path) -> None:
+    library = tmp_path / "modules" / "key" / "module.so"
+    library.parent.mkdir(parents=True)
+    library.write_bytes(b"built")
+    stale = LentFolder(tmp_path)
+    os.utime(stale.path, (0, 0))
+    lent = LentFolder(tmp_path)
+    assert not stale.path.exists()
+    path = Path(lent.lend(str(library)))
+    assert path.read_bytes() == b"built"
+    assert [p.name for p in lent.path.rglob("*.so")] == ["module.so"]
+    lent.remove()
+    assert library.exists()
+    assert not lent.path.exists()
 
 
 class Losing(HostTarget):
