@@ -182,6 +182,12 @@ def _add_verify(commands: Commands) -> None:
         default=True,
         help="on a GPU: take the time of what passed (default: yes)",
     )
+    parser.add_argument(
+        "--baselines",
+        metavar="LIST",
+        type=baselines,
+        help="what the time is taken beside (default: eager,compile,graph)",
+    )
     _add_target(parser)
     parser.add_argument(
         "--check", action="store_true", help="run once more with every load and store watched"
@@ -339,6 +345,15 @@ def positive_float(text: str) -> float:
 
 def tolerance(text: str) -> float:
     return _number(text, float, "a number, 0 or above", lambda value: value >= 0)
+
+
+def baselines(text: str) -> tuple[str, ...]:
+    from musaagent.tools.target import BASELINES
+
+    names = tuple(dict.fromkeys(word.strip() for word in text.split(",")))
+    if set(names) - set(BASELINES):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list out of {', '.join(BASELINES)}")
+    return names
 
 
 N = TypeVar("N", int, float)

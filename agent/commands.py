@@ -19,7 +19,7 @@ from musaagent.result import RunError, RunResult, as_json, stored_result
 from musaagent.rundir import default_run_dir
 from musaagent.tools.musa.cards import CARDS, DEFAULT_ARCH
 from musaagent.tools.results import Status, Verdict
-from musaagent.tools.target import VerifyOptions
+from musaagent.tools.target import BASELINES, VerifyOptions
 from musaagent.tools.task import load_task
 from musaagent.traces.schema import RunStatus
 
@@ -218,6 +218,7 @@ def _verify_options(chosen: argparse.Namespace) -> VerifyOptions:
         rtol=chosen.rtol,
         allow=tuple(chosen.allow),
         timing=chosen.timing,
+        baselines=chosen.baselines or BASELINES,
     )
 
 

@@ -37,7 +37,7 @@ class _Disturbed(TorchDispatchMode):
             return result
         self.name = str(func)
         noisy = value + _noise(value)
-        if value is (args[0] if args else None):  # in place: who holds it sees the noise too
+        if args and value is args[0]:  # in place: who holds it sees the noise too
             value.copy_(noisy)
             return result
         return type(result)((noisy, *result[1:])) if several else noisy

@@ -22,6 +22,10 @@ class Capability:
     required: bool = True
 
 
+BASELINES = ("eager", "compile", "graph")
+"""PyTorch's own ways: eager, torch.compile, and a CUDA graph of eager."""
+
+
 @dataclass(frozen=True)
 class VerifyOptions:
     seed: int | None = None
@@ -45,6 +49,8 @@ class VerifyOptions:
     """After the trials: runs without kernels, stress inputs, other weights and sizes."""
     timing: bool = True
     """Take the time of what passed, on targets that have a clock."""
+    baselines: tuple[str, ...] = BASELINES
+    """What its time is taken beside."""
     tags: tuple[str, ...] = field(default=())
 
 

@@ -115,13 +115,13 @@ def honesty(target: CudaTarget) -> dict[str, dict[str, Any]]:
 def again(target: CudaTarget, path: Path) -> dict[str, Any]:
     """The median of one kernel in ten processes, each timed beside eager alone."""
     task, candidate = read(path)
-    options = VerifyOptions(timing=False, timeout_s=60.0, trials=2)
-    verdict = target.verify(task, candidate, options)
+    alone = VerifyOptions(timing=False, timeout_s=60.0, trials=2, baselines=("eager",))
+    verdict = target.verify(task, candidate, alone)
     row: dict[str, Any] = {"status": verdict.status.value, "message": verdict.message}
     medians: list[float] = []
     gpu = target.pool.gpus[0]
     for _ in range(TIMES):
-        timed = with_times(GpuBench(target, gpu), task, candidate, options, verdict, ("eager",))
+        timed = with_times(GpuBench(target, gpu), task, candidate, alone, verdict)
         if timed.timing is None:
             return row | {
                 "status": timed.status.value,

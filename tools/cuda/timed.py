@@ -1,13 +1,12 @@
 """A passed candidate once more, in a fresh process, for its time."""
 
 import random
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from musaagent.errors import InfraError
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.reference import GpuReference
-from musaagent.tools.cuda.timing import BASELINES, take_timing
+from musaagent.tools.cuda.timing import take_timing
 from musaagent.tools.results import Status, Verdict
 from musaagent.tools.session import CandidateFailure
 from musaagent.tools.steps import construct_again
@@ -25,7 +24,6 @@ def with_times(
     candidate: Candidate,
     options: VerifyOptions,
     verdict: Verdict,
-    baselines: Sequence[str] = BASELINES,
 ) -> Verdict:
     """The verdict with its timing; a candidate that is wrong while it is timed has not passed.
 
@@ -38,7 +36,9 @@ def with_times(
     session = bench.open_candidate(options, checked=False)
     try:
         construct_again(session, reference, candidate, draw.getrandbits(48))
-        timing, judged = take_timing(session, reference, bench.gpu, plan, draw, rule, baselines)
+        timing, judged = take_timing(
+            session, reference, bench.gpu, plan, draw, rule, options.baselines
+        )
     except CandidateFailure as failure:
         update = {
             "status": failure.status,

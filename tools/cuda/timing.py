@@ -19,9 +19,9 @@ from musaagent.tools.judge import Judgement, judge_run
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Status, Timing
 from musaagent.tools.session import CandidateFailure
+from musaagent.tools.target import BASELINES
 from musaagent.tools.tolerance import ToleranceRule
 
-BASELINES = ("eager", "compile", "graph")
 PRECISION = "float32 products in float32 (TF32 off) on both sides"
 _ROUNDS = 10
 _MOST_PER_ROUND = 10
