@@ -224,9 +224,14 @@ class Lanes:
         for name, words in STRESS.items():
             if name == "offset" and name not in self.case.bench.modes:
                 continue
+            if name == "minus_infinity" and self._tried("infinities"):
+                continue  # where both signs are defined, one is
             plain = name == "offset"
             ask = Ask(stress="" if plain else name, offset=plain)
             self._flag(words, self.problem(name, reference, ask))
+
+    def _tried(self, name: str) -> bool:
+        return any(probe.name == name for probe in self.run.probes)
 
     def weights(self, reference: ReferenceSession) -> None:
         """Weights that change after the first call (exploits 19, 45 and 53)."""

@@ -1,5 +1,6 @@
 """Verdicts that depend on more than one run: at once, at other sizes, with other weights."""
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -91,10 +92,13 @@ def target() -> Iterator[HostTarget]:
 
 @pytest.fixture
 def verify(target: HostTarget, tmp_path: Path):  # type: ignore[no-untyped-def]
+    writing = threading.Lock()
+
     def run(task: str, text: str, **options: object) -> Verdict:
         path = tmp_path / "op.py"
-        if not path.exists():
-            path.write_text(task)
+        with writing:  # several threads may come at once
+            if not path.exists():
+                path.write_text(task)
         return target.verify(
             load_task(path),
             Candidate(text),
