@@ -29,7 +29,7 @@ class _Disturbed(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         several = isinstance(result, tuple | list)
-        value = result[0] if several and result else result
+        value: Any = result[0] if several and result else result
         if base_name(str(func)) in MOVES or not _floating(value):
             return result
         self.steps += 1
