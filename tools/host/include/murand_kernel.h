@@ -25,3 +25,4 @@
 #define murand_uniform2_double curand_uniform2_double
 #define murand_uniform4 curand_uniform4
 #define murand_uniform_double curand_uniform_double
+#define murand_state_philox4x32_10 curandStatePhilox4_32_10_t

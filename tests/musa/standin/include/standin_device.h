@@ -138,7 +138,7 @@ __device__ float atanh(float);
 __device__ float sqrtf(float);
 __device__ double sqrt(double);
 __device__ float sqrt(float);
-__device__ float rsqrtf(float);
+__host__ __device__ float rsqrtf(float);
 __device__ double rsqrt(double);
 __device__ float cbrtf(float);
 __device__ double cbrt(double);
