@@ -118,6 +118,12 @@ def _outputs(answer: dict[str, Any], blobs: list[bytes]) -> tuple[list[Value], l
     return values[:count], values[count:]
 
 
+def _place(lines: Any, operator: str) -> str:
+    """` (candidate.py line 12)`, where the worker told a line."""
+    line = lines.get(operator) if isinstance(lines, dict) else None
+    return f" (candidate.py line {line})" if isinstance(line, int) and line > 0 else ""
+
+
 def _illegal(
     answer: dict[str, Any], expected: Expected, kernels_ran: int, allow: tuple[str, ...]
 ) -> str:
@@ -134,7 +140,7 @@ def _illegal(
         return f"an output is a {odd[0]}, not a torch.Tensor"
     operators = illegal_operators(_words(answer.get("operators")), allow)
     if operators:
-        names = ", ".join(operators[:5])
+        names = ", ".join(f"{n}{_place(answer.get('operator_lines'), n)}" for n in operators[:5])
         return f"PyTorch did part of the work in forward: {names}"
     taken = _words(answer.get("host_copies"))
     if taken:

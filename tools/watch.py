@@ -31,6 +31,8 @@ _FOLLOWS_A_SETTING = frozenset({"torch.Storage"})
 """Replaced by torch itself, with the default dtype."""
 _CONSTANTS = (int, float, str, tuple, frozenset)
 _MOST_FILES = 2000
+CANDIDATE_FILE = "candidate.py"
+"""What the candidate's code is compiled as."""
 _POOL_THREAD = "musahost"
 """The name of the host runtime's own threads (runtime/pool.cpp)."""
 
@@ -138,6 +140,8 @@ def operator_recorder() -> Any:
         def __init__(self) -> None:
             super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
             self.names: list[str] = []
+            self.lines: dict[str, int] = {}
+            """Where in the candidate's text each operator was first called from."""
             self.moved = 0
             """Elements that torch copied."""
             self._items = 0
@@ -153,6 +157,7 @@ def operator_recorder() -> Any:
             name = str(func)
             if name not in self.names:
                 self.names.append(name)
+                self.lines[name] = _line_in(CANDIDATE_FILE)
             if name == "aten._local_scalar_dense.default":
                 self._count_host_copy(1)
             result = func(*args, **(kwargs or {}))
@@ -173,6 +178,14 @@ def operator_recorder() -> Any:
                 self.names.append("host.copy of more than a few values")
 
     return Recorder()
+
+
+def _line_in(file_name: str) -> int:
+    """Line of the innermost frame of that file; 0 where there is none."""
+    frame = sys._getframe(1)
+    while frame is not None and not frame.f_code.co_filename.endswith(f"/{file_name}"):
+        frame = frame.f_back  # type: ignore[assignment]
+    return frame.f_lineno if frame is not None else 0
 
 
 @contextmanager

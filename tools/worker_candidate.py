@@ -17,12 +17,17 @@ from pathlib import Path
 from typing import Any
 
 from musaagent.tools import trees
-from musaagent.tools.watch import Watcher, digest, operator_recorder, operators_in_all_threads
+from musaagent.tools.watch import (
+    CANDIDATE_FILE,
+    Watcher,
+    digest,
+    operator_recorder,
+    operators_in_all_threads,
+)
 from musaagent.tools.weights import align_state, load_state, shifted
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 
 CANDIDATE_MODULE = "musaagent_candidate"
-CANDIDATE_FILE = "candidate.py"
 _TRACEBACK_LINES = 24
 _MEMORY_WORDS = (
     *("can't allocate memory", "CUDA out of memory", "CUDA error: out of memory"),
@@ -231,6 +236,7 @@ class CandidateWorker:
             "changed_inputs": changed,
             "odd_types": odd,
             "operators": [name for name in ran if not name.startswith(own)],
+            "operator_lines": recorder.lines,
             "moved_elements": recorder.moved,
             "host_copies": state.host_copies,
             "uses": state.uses,

@@ -183,6 +183,7 @@ class CudaWorker(CandidateWorker):
         answer |= {
             "changed_inputs": changed,
             "operators": [name for name in ran if not name.startswith(own)],
+            "operator_lines": recorder.lines,
             "moved_elements": recorder.moved,
             "kernels": kernels,
             "kernels_unseen": unseen,
