@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(chosen: argparse.Namespace) -> int:
-    from musaagent import commands
+    from musaagent import commands, telling
 
     try:
         command: Callable[[argparse.Namespace], int] = getattr(
@@ -61,20 +61,20 @@ def _run(chosen: argparse.Namespace) -> int:
         )
         return command(chosen)
     except MusaagentError as error:
-        commands.fail(chosen, error)
+        telling.fail(chosen, error)
         return EXIT_USAGE if isinstance(error, UsageError) else EXIT_FAILED
     except KeyboardInterrupt:
-        commands.interrupted(chosen)
+        telling.interrupted(chosen)
         return EXIT_INTERRUPTED
     except BrokenPipeError:
         raise
     except OSError as error:
-        commands.fail(chosen, InfraError(f"{error.filename or 'system'}: {error.strerror}"))
+        telling.fail(chosen, InfraError(f"{error.filename or 'system'}: {error.strerror}"))
         return EXIT_FAILED
     except Exception as error:
         # A fault of ours. Python would exit with 1, which says that a candidate did not pass.
         traceback.print_exc()
-        commands.fail(chosen, InfraError(f"internal error: {type(error).__name__}: {error}"))
+        telling.fail(chosen, InfraError(f"internal error: {type(error).__name__}: {error}"))
         return EXIT_FAILED
 
 

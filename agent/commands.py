@@ -9,27 +9,18 @@ from typing import Literal
 
 from pydantic import ValidationError
 
-from musaagent import app, collecting, describing, display, evaluation
-from musaagent.cli import EXIT_AWAITING, EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
-from musaagent.errors import MusaagentError, PolicyUnavailable, SandboxLost, UsageError
+from musaagent import app, describing, display, evaluation, telling
+from musaagent.cli import EXIT_FAILED, EXIT_NOT_PASSED, EXIT_OK
+from musaagent.errors import UsageError
 from musaagent.eval_settings import EvalSettings
 from musaagent.opening import MODEL_POLICIES, check_model_settings
 from musaagent.policies.settings import ServedSettings
-from musaagent.result import RunError, RunResult, as_json, stored_result
+from musaagent.result import RunResult, as_json, stored_result
 from musaagent.rundir import default_run_dir
 from musaagent.tools.musa.cards import CARDS, DEFAULT_ARCH
-from musaagent.tools.results import Status, Verdict
+from musaagent.tools.results import Status
 from musaagent.tools.target import BASELINES, VerifyOptions
 from musaagent.tools.task import load_task
-from musaagent.traces.schema import RunStatus
-
-EXIT_CODES = {
-    RunStatus.SOLVED: EXIT_OK,
-    RunStatus.NOT_SOLVED: EXIT_NOT_PASSED,
-    RunStatus.AWAITING_MODEL: EXIT_AWAITING,
-    RunStatus.FAILED: EXIT_FAILED,
-}
-
 
 MODEL_OPTIONS = {
     "base_url": "base_url",
@@ -74,7 +65,7 @@ def solve_command(chosen: argparse.Namespace) -> int:
                 show=None if chosen.json else display.show_reference,
                 options=options,
             )
-            return _tell(chosen, result)
+            return telling.tell(chosen, result)
         # Named here, so that an interrupted run can say where it is.
         chosen.out = chosen.out or str(default_run_dir(load_task(chosen.op)))
         result = app.solve(
@@ -87,7 +78,7 @@ def solve_command(chosen: argparse.Namespace) -> int:
             live=watch.live if watch else None,
             **options,
         )
-    return _tell(chosen, result)
+    return telling.tell(chosen, result)
 
 
 def arch(chosen: argparse.Namespace) -> Literal["", "mp_21", "mp_22", "mp_31"]:
@@ -150,7 +141,7 @@ def resume_command(chosen: argparse.Namespace) -> int:
         results = evaluation.go_on(
             path, answers, jobs=chosen.jobs, observer=watch_eval, base_url=chosen.base_url
         )
-        code = _tell_evaluation(chosen, path, results)
+        code = telling.tell_evaluation(chosen, path, results)
     else:
         policy = app.offline_policy(path, answers) if answers is not None else None
         with display.progress(quiet=chosen.json) as watch:
@@ -161,7 +152,7 @@ def resume_command(chosen: argparse.Namespace) -> int:
                 live=watch.live if watch else None,
                 base_url=chosen.base_url,
             )
-        code = _tell(chosen, result)
+        code = telling.tell(chosen, result)
     if answers is not None and not chosen.json:
         for remark in answers.remarks():
             display.say_error(remark)
@@ -197,7 +188,7 @@ def verify_command(chosen: argparse.Namespace) -> int:
         raise UsageError("verify needs OP and CANDIDATE, or --batch MANIFEST --out FILE")
     verdict = app.verify(chosen.op, chosen.candidate, target=chosen.target, options=options)
     if chosen.json:
-        display.print_json(_verify_object(chosen, verdict, time.monotonic() - start))
+        display.print_json(telling.verify_object(chosen, verdict, time.monotonic() - start))
     else:
         display.show_verdict(verdict)
     if verdict.status is Status.INFRA_ERROR:
@@ -328,12 +319,12 @@ def eval_command(chosen: argparse.Namespace) -> int:
         raise UsageError("eval needs DIR, a folder of op files (or --table to print RUN's table)")
     else:
         results = _evaluate(chosen, episodes=0)
-    return _tell_evaluation(chosen, out, results)
+    return telling.tell_evaluation(chosen, out, results)
 
 
 def collect_command(chosen: argparse.Namespace) -> int:
     results = _evaluate(chosen, episodes=chosen.episodes)
-    return _tell_evaluation(chosen, Path(chosen.out), results)
+    return telling.tell_evaluation(chosen, Path(chosen.out), results)
 
 
 def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
@@ -357,105 +348,3 @@ def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
         force=chosen.force,
         observer=display.eval_progress(quiet=chosen.json),
     )
-
-
-def fail(chosen: argparse.Namespace, error: MusaagentError) -> None:
-    """The one line on stderr; under --json also the one object on stdout."""
-    lost = isinstance(error, PolicyUnavailable | SandboxLost)
-    way = _way_on(chosen) if lost else ""
-    display.say_error(f"musaagent {chosen.command}: {error}{way}")
-    if not getattr(chosen, "json", False):
-        return
-    if chosen.command in ("solve", "resume"):
-        display.print_json(as_json(_failed_run(chosen, error)))
-    else:
-        status = "infra_error" if chosen.command == "verify" else "failed"
-        display.print_json(
-            {
-                "status": status,
-                "target": getattr(chosen, "target", None),
-                "candidate": None,
-                "run": None,
-                "turns": 0,
-                "verdict": None,
-                "flags": [],
-                "seconds": 0.0,
-                "error": as_json(RunError.of(error)),
-            }
-        )
-
-
-def interrupted(chosen: argparse.Namespace) -> None:
-    """Ctrl-C or SIGTERM: everything that was finished is on disk."""
-    fail(chosen, MusaagentError(f"interrupted{_way_on(chosen)}"))
-
-
-def _way_on(chosen: argparse.Namespace) -> str:
-    """How to go on from what is on disk; empty where nothing is."""
-    match chosen.command:
-        case "solve" | "resume":
-            run = chosen.out if chosen.command == "solve" else chosen.run
-            kept = run is not None and (Path(run) / "trajectory.jsonl").is_file()
-            return f"; go on with: musaagent resume {run}" if kept else ""
-        case "eval" | "collect":
-            return "; the same command goes on"
-    return ""
-
-
-def _tell_evaluation(chosen: argparse.Namespace, out: Path, results: list[RunResult]) -> int:
-    collected = collecting.is_collection(results)
-    if chosen.json:
-        sums = collecting.summary(results) if collected else evaluation.summary(results)
-        display.print_json({"run": str(out), **sums})
-    else:
-        display.show_table(results)
-    found = {result.status for result in results}
-    if RunStatus.AWAITING_MODEL in found:
-        requests = evaluation.requests_file(out)
-        if not chosen.json:
-            display.show_text(f"send {requests}, then: musaagent resume {out} --answers RESULTS")
-        return EXIT_AWAITING
-    if RunStatus.FAILED in found:
-        return EXIT_FAILED
-    # A collection has done its work where every episode came to its end.
-    return EXIT_OK if collected or found <= {RunStatus.SOLVED} else EXIT_NOT_PASSED
-
-
-def _tell(chosen: argparse.Namespace, result: RunResult) -> int:
-    if chosen.json:
-        display.print_json(as_json(result))
-    else:
-        display.show_result(result)
-    return EXIT_CODES[result.status]
-
-
-def _failed_run(chosen: argparse.Namespace, error: MusaagentError) -> RunResult:
-    run = chosen.out if chosen.command == "solve" else chosen.run
-    kept = run is not None and (Path(run) / "trajectory.jsonl").is_file()
-    return RunResult(
-        status=RunStatus.FAILED,
-        target=getattr(chosen, "target", "") or "",
-        run=str(run) if kept and not isinstance(error, UsageError) else None,
-        reason=str(error),
-        error=RunError.of(error),
-    )
-
-
-def _verify_object(
-    chosen: argparse.Namespace, verdict: Verdict, seconds: float
-) -> dict[str, object]:
-    return {
-        "status": verdict.status.value,
-        "target": verdict.target,
-        "candidate": chosen.candidate,
-        "run": None,
-        "turns": 0,
-        "verdict": as_json(verdict),
-        "flags": list(verdict.flags),
-        "seconds": seconds,
-        "op": chosen.op,
-        "speedups": {
-            s.baseline: {"ratio": s.ratio, "low": s.low, "high": s.high, "faster": s.faster}
-            for s in (verdict.timing.speedups if verdict.timing else ())
-        },
-    }

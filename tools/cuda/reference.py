@@ -1,8 +1,10 @@
 """The parent's side of the reference worker on a GPU: expected values and PyTorch's times."""
 
 import contextlib
+from concurrent.futures import Future
 from typing import Any
 
+from musaagent.errors import SandboxLost
 from musaagent.tools.cuda.devices import Gpu
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.task import Task
@@ -46,3 +48,24 @@ class GpuReference(ReferenceSession):
                 return super()._ask(header, timeout_s)
         with self.gpu.share() if header["op"] in _ON_GPU else contextlib.nullcontext():
             return super()._ask(header, timeout_s)
+
+
+def opened(
+    session: ReferenceSession, scale: str, overrides: dict[str, int] | None
+) -> ReferenceSession:
+    """The session with its task loaded; closed where that fails."""
+    try:
+        session.open(scale, overrides)
+    except BaseException:
+        session.close()
+        raise
+    return session
+
+
+def close_all(futures: list["Future[ReferenceSession]"]) -> None:
+    for future in futures:
+        if future.done() and future.exception() is None:
+            try:
+                future.result().close()
+            except SandboxLost:
+                continue

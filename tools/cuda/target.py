@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from musaagent.errors import InfraError, SandboxLost
+from musaagent.errors import InfraError
 from musaagent.tools import reference_session
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda import reference as gpu_reference
@@ -24,7 +24,7 @@ from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool, device_files, fi
 from musaagent.tools.cuda.health import capabilities
 from musaagent.tools.cuda.kinds import PROBE_ENTRY, working_kind
 from musaagent.tools.cuda.profile import cuda_profile
-from musaagent.tools.cuda.reference import GpuReference
+from musaagent.tools.cuda.reference import GpuReference, close_all, opened
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.split import CUBIN_NAME
 from musaagent.tools.cuda.timed import with_times
@@ -223,7 +223,7 @@ class CudaTarget:
     def drop_reference(self, task: Task, gpu: Gpu) -> None:
         with self._lock:
             future = self._references.pop((task.hash, f"gpu {gpu.info.uuid}"), None)
-        _close_all([future] if future is not None else [])
+        close_all([future] if future is not None else [])
 
     def plan_or_none(self, task: Task) -> Plan | None:
         try:
@@ -273,12 +273,12 @@ class CudaTarget:
             self._plans.pop(task.hash, None)
             for key in [key for key in self._verdicts if key[0] == task.hash]:
                 del self._verdicts[key]
-        _close_all(futures)
+        close_all(futures)
 
     def close(self) -> None:
         with self._lock:
             futures, self._references = list(self._references.values()), {}
-        _close_all(futures)
+        close_all(futures)
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._zygote.close()
         self._plan_zygote.close()
@@ -312,7 +312,7 @@ class CudaTarget:
             spec = JailSpec(memory_mb=8192, cpu_s=1200)
             entry = reference_session.WORKER_ENTRY
             child = self._plan_zygote.spawn(entry, spec, name="reference plan")
-            return _opened(ReferenceSession(child, task), scale, None)
+            return opened(ReferenceSession(child, task), scale, None)
 
         return self.once((task.hash, f"plan {scale}"), make)
 
@@ -351,7 +351,7 @@ class CudaTarget:
                 name="reference gpu",
             )
             sizes = self._reduced(task) if overrides is None else overrides
-            return _opened(GpuReference(child, task, gpu), "own", sizes)
+            return opened(GpuReference(child, task, gpu), "own", sizes)
 
         key = f"gpu {gpu.info.uuid}"
         if overrides is not None:
@@ -418,23 +418,3 @@ class CudaTarget:
         opened = CudaSession(child, settings, build, gpu)
         opened.lend, opened.on_close = lent.lend, lent.remove
         return opened
-
-
-def _opened(
-    session: ReferenceSession, scale: str, overrides: dict[str, int] | None
-) -> ReferenceSession:
-    try:
-        session.open(scale, overrides)
-    except BaseException:
-        session.close()
-        raise
-    return session
-
-
-def _close_all(futures: list["Future[ReferenceSession]"]) -> None:
-    for future in futures:
-        if future.done() and future.exception() is None:
-            try:
-                future.result().close()
-            except SandboxLost:
-                continue
