@@ -125,7 +125,7 @@ def test_the_thin_build_needs_no_torch_musa(
     [
         (("-O1",), ["-O1"]),
         (("-std=c++14",), ["-std=c++14"]),
-        (("--use_fast_math",), ["-ffast-math"]),
+        (("--use_fast_math",), ["-ffast-math", "-fno-finite-math-only"]),
         (("-gencode=arch=compute_80,code=sm_80", "--expt-relaxed-constexpr"), []),
         (("--offload-arch=mp_31",), []),  # the card decides
         (("-mtgpu", "-Od3"), ["-mtgpu", "-Od3"]),

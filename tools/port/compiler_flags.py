@@ -21,7 +21,8 @@ def port_flag(flag: str, arch: str) -> tuple[list[str], str]:
     if _ARCH.match(text):
         return ([f"--offload-arch={arch}"] if arch else []), ""
     if text in _FAST_MATH:
-        return ["-ffast-math"], "--use_fast_math: -ffast-math changes more than nvcc's does"
+        # clang's alone would also take infinities and NaN for impossible, which nvcc's does not.
+        return ["-ffast-math", "-fno-finite-math-only"], ""
     if text.startswith(("--ftz", "-ftz")):
         flush = ["-fmusa-flush-denormals-to-zero"] if text.endswith("true") else []
         return flush, ""
