@@ -231,6 +231,8 @@ class Timing(Record):
     """Baselines that could not be had, and why."""
     precision: str = ""
     """The matrix precision that both sides ran with."""
+    card: str = ""
+    """Load, memory, temperature and clock just before, where the target can read them."""
     floor_ms: float | None = None
     """The least time that the task's bytes and operations need on this card; None: not known."""
     flags: tuple[str, ...] = ()

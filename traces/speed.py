@@ -66,7 +66,7 @@ def _row(name: str, latency: Latency, ratio: str) -> str:
 
 
 def _remarks(timing: Timing) -> list[str]:
-    lines = [timing.precision] if timing.precision else []
+    lines = [line for line in (timing.precision, timing.card) if line]
     if timing.floor_ms is not None:
         lines.append(
             f"by the card's data sheet no kernel takes less than {timing.floor_ms:.4g} ms here: "

@@ -121,3 +121,17 @@ def test_msys_kernel_sums() -> None:
 )
 def test_versions_of_mcc(banner: str, version: str) -> None:
     assert mcc_version(banner) == version
+
+
+def test_the_cards_state_is_told_and_a_busy_card_is_doubted() -> None:
+    text = (SAMPLES / "mthreads-gmi-2.4.1.txt").read_text()
+    clock = gmi.parse_properties((SAMPLES / "musaInfo-5.2.txt").read_text())["clockRate"]
+    said, doubt = gmi.describe_state(0, gmi.parse_states(text), clock)
+    assert said == "load 0 %, 0 of 81920 MiB in use, 48 C, clock 1500 Mhz"
+    assert doubt == ""
+    said, doubt = gmi.describe_state(
+        0, gmi.parse_states(text.replace("|0%    0MiB", "|37%   9MiB")), ""
+    )
+    assert said == "load 37 %, 9 of 81920 MiB in use, 48 C"
+    assert doubt == "the card was busy before time was taken: 37 %"
+    assert gmi.describe_state(1, gmi.parse_states(text), "")[1] != ""

@@ -114,6 +114,10 @@ class CudaTarget:
         """What a jail needs of /dev."""
         return device_files()
 
+    def card_state(self, gpu: Gpu) -> tuple[str, str]:
+        """What the card is doing before time is taken, and what is wrong with that; '' for none."""
+        return "", ""
+
     def make_profile(
         self,
         bench: "GpuBench",

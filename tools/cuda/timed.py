@@ -36,6 +36,7 @@ def with_times(
     session = bench.open_candidate(options, checked=False)
     try:
         construct_again(session, reference, candidate, draw.getrandbits(48))
+        state, doubt = target.card_state(bench.gpu)
         timing, judged = take_timing(
             session, reference, bench.gpu, plan, draw, rule, options.baselines
         )
@@ -54,6 +55,8 @@ def with_times(
     finally:
         session.close()
     if judged is None or judged.ok:
+        flags = (*timing.flags, doubt) if doubt else timing.flags
+        timing = timing.model_copy(update={"card": state, "flags": flags})
         return verdict.model_copy(update={"timing": timing})
     wrong = {
         "status": Status.ILLEGAL if judged.illegal else Status.MISMATCH,

@@ -22,6 +22,8 @@ _DRIVER = re.compile(r"Driver Version:\s*([\w.-]+)")
 _CAPABILITY = re.compile(r"compute capability:\s*(\d+\.\d+)")
 _PROPERTY = re.compile(r"^(\w[\w.# ]*?):\s*(.+?)\s*$")
 _TIMEOUT_S = 30.0
+_IDLE_PCT = 5
+"""A load above it is somebody else's: candidates wait for their turn."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,24 @@ def find_cards() -> tuple[GpuInfo, ...]:
 def states_now() -> tuple[CardState, ...]:
     """Load, memory and temperature at this moment; empty without a driver."""
     return parse_states(_run(["mthreads-gmi"]))
+
+
+def clock_now() -> str:
+    """The clock that musaInfo states, as `1500 Mhz`; '' where it states none."""
+    return parse_properties(_run(["musaInfo"])).get("clockRate", "")
+
+
+def describe_state(index: int, states: tuple[CardState, ...], clock: str) -> tuple[str, str]:
+    """One line of what card `index` is doing, and a doubt where others keep it busy."""
+    state = next((s for s in states if s.index == index), None)
+    if state is None:
+        return "", "mthreads-gmi says nothing of this card's load"
+    words = [f"load {state.load_pct} %", f"{state.used_mb} of {state.total_mb} MiB in use"]
+    words += [f"{state.temperature_c} C"] if state.temperature_c is not None else []
+    words += [f"clock {clock}"] if clock else []
+    busy = state.load_pct > _IDLE_PCT
+    doubt = f"the card was busy before time was taken: {state.load_pct} %" if busy else ""
+    return ", ".join(words), doubt
 
 
 def _arch(state: CardState, archs: tuple[str, ...]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.bench import GpuBench
 from musaagent.tools.cuda.builder import Builder
-from musaagent.tools.cuda.devices import GpuInfo
+from musaagent.tools.cuda.devices import Gpu, GpuInfo
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.host.target import TRACING_PRELOAD
@@ -64,6 +64,9 @@ class MusaTarget(CudaTarget):
 
     def device_files(self) -> tuple[str, ...]:
         return health.device_files()
+
+    def card_state(self, gpu: Gpu) -> tuple[str, str]:
+        return gmi.describe_state(gpu.info.index, gmi.states_now(), gmi.clock_now())
 
     def capabilities(self) -> tuple[Capability, ...]:
         return health.capabilities(tuple(gpu.info for gpu in self.pool.gpus))
