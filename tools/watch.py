@@ -284,8 +284,13 @@ def _children() -> list[str]:
 def _files(folder: str) -> Iterable[str]:
     count = 0
     for place, folders, names in os.walk(folder):
-        # Caches of drivers and of Python are no work of the candidate's.
-        folders[:] = [f for f in folders if f != "__pycache__" and not f.startswith(".")]
+        # Caches of drivers and of Python are no work of the candidate's, nor is what the jail
+        # shows it there, as the libraries that it built while it ran.
+        folders[:] = [
+            f
+            for f in folders
+            if f != "__pycache__" and not f.startswith(".") and not os.path.ismount(f"{place}/{f}")
+        ]
         for name in names:
             count += 1
             if count > _MOST_FILES:
