@@ -180,13 +180,15 @@ def _error(
         relative = absolute / np.maximum(np.abs(truth), 1e-30)
         finite = absolute[np.isfinite(absolute)]
         excess = np.where(bad, absolute - np.where(np.isfinite(allowed), allowed, 0.0), -np.inf)
+        mean = float(finite.mean()) if finite.size else float("inf")
+        pattern = describe_pattern(bad, have, truth) if bad.any() else ""
     worst = np.unravel_index(int(np.argmax(excess if bad.any() else absolute)), absolute.shape)
     picked = _pick_samples(bad, worst)
     return OutputError(
         output=native.name,
         max_abs=float(absolute.max()),
         max_rel=float(relative.max()),
-        mean_abs=float(finite.mean()) if finite.size else float("inf"),
+        mean_abs=mean,
         tolerance_abs=float(allowed[worst]),
         bad_fraction=float(bad.mean()),
         samples=tuple(
@@ -197,7 +199,7 @@ def _error(
             )
             for index in picked
         ),
-        pattern=describe_pattern(bad, have, truth) if bad.any() else "",
+        pattern=pattern,
     )
 
 

@@ -18,7 +18,7 @@ from musaagent.tools.reference_session import Expected, ReferenceSession
 from musaagent.tools.results import MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
 from musaagent.tools.steps import Ask, Case, Pair, construct, decide, import_candidate, run_pair
-from musaagent.tools.tolerance import NOISE, ToleranceRule
+from musaagent.tools.tolerance import NOISE, ToleranceRule, root_mean_square
 
 STRESS = {
     "small": "inputs a thousandth as large",
@@ -337,7 +337,7 @@ def defined(expected: Expected, lane: str) -> bool:
         if not (np.isfinite(exact) | ~finite).all():
             return False
         kept = exact[finite]
-        size = float(np.sqrt(np.mean(np.abs(kept) ** 2))) if kept.size else 0.0
+        size = root_mean_square(np.abs(kept))
         own = float(np.abs(truth[finite] - kept).max()) if kept.size else 0.0
         if own > NOISE * size or (lane == "constant" and size < 1e-4):
             return False

@@ -71,8 +71,14 @@ class ToleranceRule:
         if tolerance.rule == "exact" or self.atol is not None:
             scale, floor = 1.0, 0.0
         else:
-            rms = float(np.sqrt(np.mean(finite * finite))) if finite.size else 0.0
+            rms = root_mean_square(finite)
             scale = max(rms, min(1.0, rms / SMALL))
             noisy = own_error > NOISE * rms
             floor = (NOISE_FACTOR if noisy else REFERENCE_ERROR_FACTOR) * own_error
         return np.asarray(tolerance.atol * scale + floor + tolerance.rtol * size)
+
+
+def root_mean_square(values: np.ndarray) -> float:
+    """Of absolute values, without overflow near the end of the range; 0 for none."""
+    peak = float(values.max()) if values.size else 0.0
+    return peak * float(np.sqrt(np.mean((values / peak) ** 2))) if peak > 0 else 0.0

@@ -121,7 +121,7 @@ def test_every_spelling_compiles_here_and_is_right_on_the_host(
     assert verdict.build is not None
     assert verdict.build.ok
     assert "stand-in" in verdict.build.real_compile
-    options = VerifyOptions(seed=1, trials=1, arch="mp_22", warp_size=128)
+    options = VerifyOptions(seed=1, trials=1, arch="mp_22", warp_size=128, probes=False)
     assert host.verify(task, candidate, options).status is Status.PASSED
 
 

@@ -119,6 +119,12 @@ def test_the_message_says_where(draw: np.random.Generator, spoil: object, words:
     assert words in compare(got, x).message
 
 
+def test_values_near_the_end_of_the_range_are_compared_without_a_warning() -> None:
+    native = np.full((4, 3), 1.7e308)
+    assert compare(native, native, np.full((4, 3), -1e308)).kind is None
+    assert compare(-native, native, native).kind is MismatchKind.NUMERIC
+
+
 def test_empty_outputs_agree() -> None:
     empty = np.empty((0, 4), np.float32)
     assert compare(empty, empty).kind is None
