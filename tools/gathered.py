@@ -22,6 +22,8 @@ class Run:
     seed: int
     started: float = field(default_factory=time.monotonic)
     build: Build | None = None
+    noted_builds: int = 0
+    """How many of the session's builds are in `build`."""
     trials: list[Trial] = field(default_factory=list)
     probes: list[Trial] = field(default_factory=list)
     """Runs beyond the task's own inputs and sizes."""

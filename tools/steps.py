@@ -95,7 +95,9 @@ def construct_again(
 
 
 def _note_builds(run: Run, session: CandidateSession) -> None:
-    if session.builds:
+    """Once for every build: the figures of a GPU's compiler are added to what is noted."""
+    if len(session.builds) > run.noted_builds:
+        run.noted_builds = len(session.builds)
         run.build = merge_builds([build for _, build in session.builds])
         run.flags.extend(run.build.flags)
         run.phases["compiler"] = run.build.compiler_seconds
