@@ -37,7 +37,8 @@ def quick_target() -> Iterator[HostTarget]:
 def verify(target: HostTarget, path: Path, check: bool, probes: bool = True) -> Verdict:
     print("seed", SEED)
     task = load_task(path)
-    options = VerifyOptions(seed=SEED, check=check, probes=probes, timeout_s=20)
+    limit_s = 8.0 if "timeout" in path.read_text().partition("\n")[0] else 20.0
+    options = VerifyOptions(seed=SEED, check=check, probes=probes, timeout_s=limit_s)
     try:
         return target.verify(task, Candidate(path.read_text()), options)
     finally:
