@@ -324,7 +324,9 @@ def _drive(context: Context, run: RunDir, observer: Observer | None) -> State:
             graph = build_graph().compile(checkpointer=saver)
             known = graph.get_state(config)
             begin = None if known.values else State(max_turns=settings.max_turns)
-            if begin is not None or known.next:
+            # Not `next`: that leaves out a node whose writes are stored while the step after it is
+            # not, which is where a kill may fall.
+            if begin is not None or known.tasks:
                 for event in graph.stream(
                     begin, config, context=context, stream_mode="tasks", durability="sync"
                 ):

@@ -155,3 +155,30 @@ def test_op_file_may_be_gone(toy: Any, tmp_path: Path, op: Path) -> None:
     played_until_lost(toy, op, run)
     op.unlink()
     assert resume(run, target=toy.ToyTarget(), policy=toy.ToyPolicy([])).status == "solved"
+
+
+class Stopped(BaseException):
+    """What a kill is to a process, without the process."""
+
+
+@pytest.mark.parametrize("step", range(1, 6))
+def test_stopped_between_a_nodes_writes_and_the_next_checkpoint(
+    step: int, toy: Any, tmp_path: Path, op: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The node's outcome is stored by then, what follows it is not."""
+    from langgraph.checkpoint.sqlite import SqliteSaver
+
+    put, puts = SqliteSaver.put, Counter[str]()
+
+    def stopped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        puts["all"] += 1
+        if puts["all"] > step:
+            raise Stopped
+        return put(self, *args, **kwargs)
+
+    run, answers = tmp_path / "run", [toy.candidate("x * 2")]
+    with monkeypatch.context() as patch:
+        patch.setattr(SqliteSaver, "put", stopped)
+        with pytest.raises(Stopped):
+            solve(op, target=toy.ToyTarget(), policy=toy.ToyPolicy(answers), out=run)
+    assert resume(run, target=toy.ToyTarget(), policy=toy.ToyPolicy(answers)).status == "solved"
