@@ -11,6 +11,7 @@ from functools import cache
 from importlib import metadata
 from pathlib import Path
 
+from musaagent.tools.syntax import parse
 from musaagent.traces.schema import Environment
 
 _TOOL_TIMEOUT_S = 15.0
@@ -87,7 +88,7 @@ def torch_version() -> str | None:
     if spec is None or spec.origin is None:
         return None
     try:
-        tree = ast.parse((Path(spec.origin).parent / "version.py").read_text())
+        tree = parse((Path(spec.origin).parent / "version.py").read_text())
     except (OSError, SyntaxError):
         return metadata.version("torch")
     for statement in tree.body:

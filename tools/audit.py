@@ -8,6 +8,8 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 
+from musaagent.tools.syntax import parse
+
 _PYTHON = {
     "gc.get_objects": "looks through the process's memory",
     "gc.get_referrers": "looks through the process's memory",
@@ -60,7 +62,7 @@ def audit(source: str) -> tuple[str, ...]:
     Exploits 2, 6, 10, 22, 28, 34 and 55.
     """
     found: dict[str, str] = {}
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse(source)):
         for what, why in _tripped(node):
             found.setdefault(what, f"audit: line {getattr(node, 'lineno', 0)} {what} ({why})")
     return tuple(found.values())

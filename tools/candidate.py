@@ -4,6 +4,8 @@ import ast
 import hashlib
 from dataclasses import dataclass
 
+from musaagent.tools.syntax import parse
+
 
 def content_hash(text: str) -> str:
     """First 16 hex digits of the sha256 of the text: the identity of tasks and candidates."""
@@ -24,7 +26,7 @@ class Candidate:
 def parse_problem(source: str) -> str | None:
     """Why the text is no candidate, in one line; None when it is one."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None)
         place = f" at line {line}" if line else ""

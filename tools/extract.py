@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.results import Status, Verdict
+from musaagent.tools.syntax import parse
 
 CLASS_NAME = "ModelNew"
 _END_TOKENS = ("<|im_end|>", "<|endoftext|>", "</s>")
@@ -165,7 +166,7 @@ def _parse(source: str) -> ast.Module:
     with warnings.catch_warnings():
         # "\d" in a string of the candidate is its author's business.
         warnings.simplefilter("ignore")
-        return ast.parse(source)
+        return parse(source)
 
 
 def _fenced(text: str) -> Iterator[_Block]:

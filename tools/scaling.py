@@ -11,6 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from musaagent.tools.syntax import parse
+
 SMALL = 16
 """Below this an integer is a size only where it reaches the shape of an input."""
 
@@ -56,7 +58,7 @@ class SizeConstant:
 
 def propose_scalings(source: str) -> tuple[SizeConstant, ...]:
     """Every integer constant of the file that could be a size, with its role; names are unique."""
-    tree = ast.parse(source)
+    tree = parse(source)
     file = _File(tree)
     found = [*file.module_constants(), *file.input_constants(), *file.init_constants()]
     return tuple(_unique_names([c for c in found if c.value >= 2]))

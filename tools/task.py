@@ -7,6 +7,7 @@ from pathlib import Path
 
 from musaagent.errors import TaskError
 from musaagent.tools.candidate import content_hash
+from musaagent.tools.syntax import parse
 
 _LARGEST_FILE_BYTES = 4 << 20
 _FORM = "a task defines class Model (a torch.nn.Module) and get_inputs()"
@@ -32,7 +33,7 @@ def load_task(path: str | Path) -> Task:
 def check_task(path: Path, source: str) -> Task:
     """Check the text of an op file. Raises TaskError."""
     try:
-        tree = ast.parse(source)
+        tree = parse(source)
     except SyntaxError as error:
         raise TaskError(f"{path}, line {error.lineno or 1}: syntax error: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:

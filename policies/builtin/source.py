@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from musaagent.policies.builtin.sizes import Refusal
+from musaagent.tools.syntax import parse
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class TaskText:
 
 def task_text(source: str) -> TaskText:
     """Raises Refusal where the file has no class `Model` with a forward of its own."""
-    tree = ast.parse(source)
+    tree = parse(source)
     model = _last_class(tree, "Model")
     forward = next(
         (n for n in model.body if isinstance(n, ast.FunctionDef) and n.name == "forward"), None

@@ -10,6 +10,7 @@ from musaagent.tools.host.reading import Source
 from musaagent.tools.host.shared_variables import Declarator, SharedVariable
 from musaagent.tools.musa.cards import Card
 from musaagent.tools.port.remarks import Remark
+from musaagent.tools.syntax import parse_expression
 
 _SIZES = {
     "float4": 16, "int4": 16, "uint4": 16, "double2": 16, "float2": 8, "int2": 8, "double": 8,
@@ -181,7 +182,7 @@ _OPERATIONS: dict[type[ast.operator], Callable[[int, int], int]] = {
 def _arithmetic(words: Sequence[str]) -> int | None:
     """The value of integers and operators; None for what is too large to be a size."""
     try:
-        value = _value(ast.parse(" ".join(words), mode="eval").body)
+        value = _value(parse_expression(" ".join(words)).body)
     except (SyntaxError, ValueError, ZeroDivisionError, RecursionError):
         return None
     return value if 0 <= value < _LARGEST else None

@@ -18,6 +18,7 @@ from musaagent.tools.port.cxx import defined_names, port_cxx
 from musaagent.tools.port.literals import Literal
 from musaagent.tools.port.remarks import Change, Ported, Remark
 from musaagent.tools.port.tables import Tables
+from musaagent.tools.syntax import parse
 
 _CPP_SIGNS = re.compile(
     r"#\s*include\b|__global__|__device__|\b(?:torch|at)::Tensor\b|\bcuda[A-Z]\w+\s*\(|<<<"
@@ -73,7 +74,7 @@ class _PythonPorter:
         self.tables = tables
         self.arch = arch
         self.label = label
-        self.tree = ast.parse(text)
+        self.tree = parse(text)
         # Columns of the syntax tree are bytes, those of tokens are characters.
         self.lines = re.findall(r"[^\n]*\n|[^\n]+\Z", text)
         self.starts = [0]
@@ -177,7 +178,7 @@ class _PythonPorter:
             joined = f"({joined},)" if kept else "()"
         else:
             joined = f"[{joined}]"
-        if [ast.unparse(e) for e in value.elts] != [ast.unparse(ast.parse(k)) for k in kept]:
+        if [ast.unparse(e) for e in value.elts] != [ast.unparse(parse(k)) for k in kept]:
             self.edit(start, end, joined, "flag")
 
     def node(self, node: ast.AST) -> None:
