@@ -24,7 +24,7 @@ from musaagent.tools.candidate import Candidate
 from musaagent.tools.extract import ExtractionError, extract, extraction_verdict
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Status, Verdict
-from musaagent.tools.target import Target, VerifyOptions
+from musaagent.tools.target import Target, VerifyOptions, checks_by_default
 from musaagent.tools.task import Task, check_task, load_task
 from musaagent.traces.report import render_report
 from musaagent.traces.schema import (
@@ -289,7 +289,7 @@ def settings_of(target: str | Target, policy: str | Policy, options: SolveOption
     values["policy"] = policy if isinstance(policy, str) else policy.name
     if values.get("check") is None:
         # On a GPU it takes minutes (compute-sanitizer), so there it is for who asks.
-        values["check"] = values["target"] != "cuda"
+        values["check"] = checks_by_default(values["target"])
     if values.get("answers") and values["policy"] != "offline":
         # A resume may be called from another folder.
         values["answers"] = str(Path(values["answers"]).resolve())

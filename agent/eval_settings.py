@@ -8,6 +8,7 @@ from pydantic import Field
 from musaagent.policies.settings import TRANSPORT, ServedSettings
 from musaagent.result import RunResult
 from musaagent.tools.results import Record
+from musaagent.tools.target import checks_by_default
 from musaagent.traces.schema import RunSettings
 
 _MODEL_JOBS = 16
@@ -38,7 +39,7 @@ class EvalSettings(Record):
     def run_settings(self) -> RunSettings:
         values = self.model_dump(exclude={"episodes", "folder", "limit"})
         if self.check is None:
-            values["check"] = self.target != "cuda"
+            values["check"] = checks_by_default(self.target)
         return RunSettings(**values)
 
 

@@ -25,6 +25,7 @@ from candidates import Pair, pairs
 
 from musaagent.batch import verify_batch
 from musaagent.tools.cuda.devices import find_gpus
+from musaagent.tools.cuda.programs import loadable
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
 from musaagent.tools.target import BASELINES, VerifyOptions
@@ -138,15 +139,7 @@ class Benchmark:
                 "with_process_s": end - begin,
                 "levels": [build.level for _, build in session.builds],
                 "engines": [build.real_compile for _, build in session.builds],
-                "builds": [
-                    {
-                        "level": build.level,
-                        "library": build.libraries[0],
-                        "module": sources.name,
-                        "functions": None if sources.functions is None else list(sources.functions),
-                    }
-                    for sources, build in session.builds
-                ],
+                "builds": loadable(session.builds),
             }
         finally:
             session.close()

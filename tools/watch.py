@@ -19,12 +19,14 @@ from typing import Any
 
 _WATCHED_MODULES = (
     *("torch", "torch.nn.functional", "torch.testing", "torch.cuda", "torch.autograd.profiler"),
+    *("torch.musa", "torch.profiler"),
     *("torch.utils._python_dispatch", "torch.utils.cpp_extension", "torch.overrides"),
     *("builtins", "gc", "hashlib", "json", "os", "select", "socket", "struct", "threading", "time"),
 )
 _WATCHED_CLASSES = (
     *("torch:Tensor", "torch._C:TensorBase", "torch.nn:Module", "torch.cuda:Event"),
     *("torch.cuda:Stream", "torch.utils._python_dispatch:TorchDispatchMode"),
+    *("torch.musa:Event", "torch.musa:Stream"),
 )
 _OURS = "musaagent."
 _FOLLOWS_A_SETTING = frozenset({"torch.Storage"})

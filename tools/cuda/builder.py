@@ -14,7 +14,8 @@ from musaagent.tools.cuda.rtc_program import own_headers, rtc_program
 from musaagent.tools.cuda.split import CUBIN_NAME, PRELUDE, PRELUDE_TEXT, host_flags
 from musaagent.tools.cuda.toolchain import CudaToolkit, find_toolkit, torch_headers
 from musaagent.tools.cuda.units import CudaLevel
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
+from musaagent.tools.host.builds import StoredBuilds
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
 from musaagent.tools.host.job import Runner, default_runner
 from musaagent.tools.host.parts import SharedParts, run_trusted
 from musaagent.tools.host.sources import SourceSet, is_musa, pieces
@@ -23,9 +24,6 @@ from musaagent.tools.results import Build, Diagnostic
 
 HERE = Path(__file__).parent
 HOST = HERE.parent / "host"
-_KIND = "modules"
-_RECORD = "build.json"
-_KEPT = (commands.MODULE_NAME, CUBIN_NAME)
 _PART_TIMEOUT_S = 600.0
 ALL_LEVELS: tuple[CudaLevel, ...] = ("split", "thin", "light", "full")
 
@@ -53,6 +51,7 @@ class CudaBuilder:
     ) -> None:
         self.arch = arch
         self.cache = BuildCache(cache_dir or default_cache_dir() / "cuda")
+        self._builds = StoredBuilds(self.cache, (commands.MODULE_NAME, CUBIN_NAME))
         self._run_command = run_command
 
     @property
@@ -79,23 +78,13 @@ class CudaBuilder:
         if is_musa(pieces(sources)):
             return _refused("MUSA sources: nvcc cannot compile them; use --target musa or host")
         key = self._key(sources, levels)
-        build = self._cached(key) or self._build(sources, timeout_s, levels, key)
-        return build.model_copy(update={"seconds": time.monotonic() - start})
 
-    def _build(
-        self, sources: SourceSet, timeout_s: float, levels: Sequence[CudaLevel], key: str
-    ) -> Build:
-        with self.cache.lock(key):
-            if found := self._cached(key):
-                return found
-            with self.cache.fresh() as folder:
-                runner = self._run_command or default_runner()
-                build, keep = CudaJob(self.tools, sources, runner, folder).run(timeout_s, levels)
-                if not keep:
-                    return build
-                keep_only(folder, _KEPT if build.ok else ())
-                (folder / _RECORD).write_text(build.model_dump_json(), encoding="utf-8")
-                return _located(build, self.cache.publish(folder, _KIND, key))
+        def make(folder: Path) -> tuple[Build, bool]:
+            runner = self._run_command or default_runner()
+            return CudaJob(self.tools, sources, runner, folder).run(timeout_s, levels)
+
+        build = self._builds.get(key, make)
+        return build.model_copy(update={"seconds": time.monotonic() - start})
 
     @cached_property
     def tools(self) -> Tools:
@@ -163,20 +152,7 @@ class CudaBuilder:
             self._own_code,
         )
 
-    def _cached(self, key: str) -> Build | None:
-        entry = self.cache.find(_KIND, key)
-        if entry is None:
-            return None
-        build = Build.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))
-        return _located(build, entry).model_copy(update={"cached": True, "compiler_seconds": 0.0})
-
 
 def _refused(message: str) -> Build:
     diagnostic = Diagnostic(tool="nvcc", severity="error", message=message)
     return Build(ok=False, diagnostics=(diagnostic,), log_tail=message)
-
-
-def _located(build: Build, entry: Path) -> Build:
-    if not build.ok:
-        return build
-    return build.model_copy(update={"libraries": (str(entry / commands.MODULE_NAME),)})

@@ -6,8 +6,8 @@ emptied cache and the end, so that no other thread finds time to fill it. A seco
 device-wide synchronisation catches work on other streams.
 
 What times are taken by is bound before any candidate is imported: a replaced torch.cuda.Event or
-time.perf_counter changes nothing here (and `guard` tells of it). That of torch.cuda is bound when
-this module is imported, that of another vendor's card by `bind`.
+time.perf_counter changes nothing here (and `watch.Identities` tells of it). That of torch.cuda is
+bound when this module is imported, that of another vendor's card by `bind`.
 """
 
 import ctypes

@@ -15,9 +15,9 @@ from musaagent.tools.host.diagnostics import Texts, parse
 from musaagent.tools.host.job import Finished, Runner, log_tail
 from musaagent.tools.host.sources import (
     DOUBLE_MODULE,
-    FUNCTIONS_LABEL,
     Piece,
     SourceSet,
+    as_written,
     is_double_module,
     pieces,
 )
@@ -70,10 +70,7 @@ class CudaJob:
         self.seconds = 0.0
         self.timeout_s = float("inf")
         self.pieces = pieces(sources)
-        original = {part.label: part.text for part in self.pieces}
-        if sources.functions is not None:
-            original[FUNCTIONS_LABEL] = f"functions={list(sources.functions)}"
-        self.texts = Texts(original)
+        self.texts = Texts(as_written(sources, self.pieces))
 
     def run(self, timeout_s: float, levels: Sequence[CudaLevel] = _LEVELS) -> tuple[Build, bool]:
         """The build, and whether it is worth keeping in the cache."""

@@ -4,6 +4,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from musaagent.tools.cuda.bound import classify, suggest
 from musaagent.tools.cuda.peaks import peak_of
 from musaagent.tools.cuda.programs import Work, run_tool, write_job
 from musaagent.tools.cuda.session import CudaSession, base_name, split_kernels
+from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Launch, Profile, Verdict
 from musaagent.tools.session import CandidateFailure
 from musaagent.tools.steps import construct_again
@@ -28,10 +30,20 @@ _NCU_WARM_CALLS = 2
 _SEED = 20240229
 
 
-def cuda_profile(
-    bench: "GpuBench", task: Task, candidate: Candidate, options: VerifyOptions, verdict: Verdict
-) -> Profile:
-    """Degrades where a tool does not work here; `engine` says what was used and what was not."""
+@dataclass(frozen=True)
+class Profiled:
+    """One call under torch's profiler, and what it takes to run the same outside of a session."""
+
+    work: Work
+    launches: tuple[Launch, ...]
+    counters: dict[str, float]
+    engine: str
+
+
+def under_profiler(
+    bench: "GpuBench", task: Task, candidate: Candidate, options: VerifyOptions
+) -> Profiled:
+    """Raises MusaagentError where the candidate fails in it."""
     reference = bench.reference(task, "run")
     session = bench.open_candidate(options, checked=False)
     try:
@@ -55,12 +67,20 @@ def cuda_profile(
             inputs,
             _SEED,
         )
-        launches, counters, engine = kernels_of(session, answer)
+        return Profiled(work, *kernels_of(session, answer))
     except CandidateFailure as failure:
         raise MusaagentError(f"the profile run failed: {failure.message}") from None
     finally:
         session.close()
-    measured, why_not = _counters(bench, work, launches)
+
+
+def cuda_profile(
+    bench: "GpuBench", task: Task, candidate: Candidate, options: VerifyOptions, verdict: Verdict
+) -> Profile:
+    """Degrades where a tool does not work here; `engine` says what was used and what was not."""
+    seen = under_profiler(bench, task, candidate, options)
+    launches, counters, engine = seen.launches, dict(seen.counters), seen.engine
+    measured, why_not = _counters(bench, seen.work, launches)
     counters |= measured
     engine += "ncu" if not why_not else f"no ncu: {why_not}"
     _add_roofline(counters, bench, task, verdict)
@@ -133,14 +153,34 @@ def _counters(
 def _add_roofline(
     counters: dict[str, float], bench: "GpuBench", task: Task, verdict: Verdict
 ) -> None:
-    plan, peak = bench.target.plan_or_none(task), peak_of(bench.gpu.info.name)
+    peak = peak_of(bench.gpu.info.name)
+    add_shares(
+        counters,
+        verdict,
+        bench.target.plan_or_none(task),
+        bytes_per_s=peak.bytes_per_s if peak else None,
+        flops_per_s=peak.flops_fp32 if peak else None,
+    )
+
+
+def add_shares(
+    counters: dict[str, float],
+    verdict: Verdict,
+    plan: Plan | None,
+    *,
+    bytes_per_s: float | None,
+    flops_per_s: float | None = None,
+) -> None:
+    """How much of its time kernels run, and of the card's peaks the task's least work takes."""
     if verdict.timing is None:
         return
     seconds = verdict.timing.candidate.median_ms / 1e3
     if "kernel_ns" in counters and seconds:
         counters["kernel_share"] = min(counters["kernel_ns"] / 1e9 / seconds, 1.0)
-    if plan is None or peak is None or not plan.least_bytes:
+    if plan is None or not plan.least_bytes:
         return
-    counters["least_bytes"] = float(plan.least_bytes)
-    counters["bandwidth_share"] = plan.least_bytes / peak.bytes_per_s / seconds
-    counters["flops_share"] = plan.flops / peak.flops_fp32 / seconds
+    if bytes_per_s:
+        counters["least_bytes"] = float(plan.least_bytes)
+        counters["bandwidth_share"] = plan.least_bytes / bytes_per_s / seconds
+    if flops_per_s:
+        counters["flops_share"] = plan.flops / flops_per_s / seconds

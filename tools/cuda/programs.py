@@ -35,6 +35,19 @@ class Work:
     seed: int
 
 
+def loadable(builds: Sequence[tuple[SourceSet, Build]]) -> list[dict[str, Any]]:
+    """What a process needs to load them, in the order in which they were asked for."""
+    return [
+        {
+            "level": build.level,
+            "library": build.libraries[0],
+            "module": sources.name,
+            "functions": None if sources.functions is None else list(sources.functions),
+        }
+        for sources, build in builds
+    ]
+
+
 def write_job(
     folder: Path, work: Work, gpu: Gpu, *, calls: int, poison: bool, device: str = "cuda"
 ) -> None:
@@ -47,15 +60,7 @@ def write_job(
         "seed": work.seed,
         "calls": calls,
         "poison": poison,
-        "builds": [
-            {
-                "level": build.level,
-                "library": build.libraries[0],
-                "module": sources.name,
-                "functions": None if sources.functions is None else list(sources.functions),
-            }
-            for sources, build in work.builds
-        ],
+        "builds": loadable(work.builds),
     }
     for name, sent in (("construct", work.construct), ("run", work.inputs)):
         for index, blob in enumerate(sent.blobs):

@@ -1,7 +1,7 @@
 """The parent's side of the reference worker on a GPU: expected values and PyTorch's times."""
 
 import contextlib
-from concurrent.futures import Future
+from collections.abc import Iterable
 from typing import Any
 
 from musaagent.errors import SandboxLost
@@ -62,10 +62,9 @@ def opened(
     return session
 
 
-def close_all(futures: list["Future[ReferenceSession]"]) -> None:
-    for future in futures:
-        if future.done() and future.exception() is None:
-            try:
-                future.result().close()
-            except SandboxLost:
-                continue
+def close_all(sessions: Iterable[ReferenceSession]) -> None:
+    for session in sessions:
+        try:
+            session.close()
+        except SandboxLost:
+            continue

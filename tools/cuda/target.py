@@ -26,6 +26,7 @@ from musaagent.tools.cuda.kinds import PROBE_ENTRY, working_kind
 from musaagent.tools.cuda.profile import cuda_profile
 from musaagent.tools.cuda.reference import GpuReference, close_all, opened
 from musaagent.tools.cuda.session import CudaSession
+from musaagent.tools.cuda.shared import Shared
 from musaagent.tools.cuda.split import CUBIN_NAME
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
@@ -56,7 +57,6 @@ _PRELOAD = (
     "musaagent.tools.cuda.worker",
     "musaagent.tools.cuda.worker_reference",
     "musaagent.tools.cuda.clock",
-    "musaagent.tools.cuda.guard",
     "musaagent.tools.cuda.bridge",
     "musaagent.tools.host.torch_shim_extension",
 )
@@ -87,8 +87,8 @@ class CudaTarget:
         self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
         self._lock = threading.RLock()
         self._kind: Kind | None = None
-        self._references: dict[tuple[str, str], Future[ReferenceSession]] = {}
-        self._building: dict[str, Future[Build]] = {}
+        self._references: Shared[tuple[str, str], ReferenceSession] = Shared()
+        self._building: Shared[str, Build] = Shared()
         self._plans: dict[str, Plan] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
         self._turns: dict[tuple[str, str], threading.RLock] = {}
@@ -214,7 +214,7 @@ class CudaTarget:
         self, gpu: Gpu, task: Task, candidate: Candidate, options: VerifyOptions
     ) -> Verdict:
         bench = GpuBench(self, gpu)
-        plain = VerifyOptions(**{**vars(options), "check": False})
+        plain = replace(options, check=False)
         verdict = verify(bench, task, candidate, plain)
         if bench.unseen:
             flag = f"which kernels ran was not seen: {bench.unseen}"
@@ -225,9 +225,8 @@ class CudaTarget:
         return verdict
 
     def drop_reference(self, task: Task, gpu: Gpu) -> None:
-        with self._lock:
-            future = self._references.pop((task.hash, f"gpu {gpu.info.uuid}"), None)
-        close_all([future] if future is not None else [])
+        key = (task.hash, f"gpu {gpu.info.uuid}")
+        close_all(self._references.take(lambda known: known == key))
 
     def plan_or_none(self, task: Task) -> Plan | None:
         try:
@@ -272,17 +271,13 @@ class CudaTarget:
 
     def forget(self, task: Task) -> None:
         with self._lock:
-            kept = [key for key in self._references if key[0] == task.hash]
-            futures = [self._references.pop(key) for key in kept]
             self._plans.pop(task.hash, None)
             for key in [key for key in self._verdicts if key[0] == task.hash]:
                 del self._verdicts[key]
-        close_all(futures)
+        close_all(self._references.take(lambda key: key[0] == task.hash))
 
     def close(self) -> None:
-        with self._lock:
-            futures, self._references = list(self._references.values()), {}
-        close_all(futures)
+        close_all(self._references.take())
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._zygote.close()
         self._plan_zygote.close()
@@ -295,19 +290,7 @@ class CudaTarget:
 
     def once(self, key: tuple[str, str], make: Callable[[], ReferenceSession]) -> ReferenceSession:
         """The worker of that key; started once, shared by all candidates of the task."""
-        with self._lock:
-            future = self._references.get(key)
-            mine = future is None
-            if future is None:
-                future = self._references[key] = Future()
-        if mine:
-            try:
-                future.set_result(make())
-            except BaseException as error:
-                with self._lock:
-                    self._references.pop(key, None)
-                future.set_exception(error)
-        return future.result()
+        return self._references.get(key, make)
 
     def plain_reference(self, task: Task, scale: str) -> ReferenceSession:
         """On the CPU: for tracing (at scale `run`), and for inputs of a checked run."""
@@ -323,20 +306,7 @@ class CudaTarget:
     def build_once(self, sources: SourceSet, timeout_s: float, arch: str) -> Build:
         """Who asks for the same while it is built gets that result, a time-out too."""
         key = arch + sources.model_dump_json()
-        with self._lock:
-            future = self._building.get(key)
-            mine = future is None
-            if future is None:
-                future = self._building[key] = Future()
-        if mine:
-            try:
-                future.set_result(self.compile(sources, timeout_s, arch))
-            except BaseException as error:
-                future.set_exception(error)
-            finally:
-                with self._lock:
-                    del self._building[key]
-        return future.result()
+        return self._building.get(key, lambda: self.compile(sources, timeout_s, arch), keep=False)
 
     def figures(self, sources: SourceSet, timeout_s: float, arch: str) -> RealCompile:
         """ptxas figures of a build that is made at this time, or is in the cache by now."""

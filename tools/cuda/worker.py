@@ -76,7 +76,8 @@ class CudaWorker(CandidateWorker):
     def setup(self, header: dict[str, Any]) -> _Answer:
         import torch
 
-        from musaagent.tools.cuda import clock, guard
+        # All that times are taken with is there before the watcher notes what is original.
+        from musaagent.tools.cuda import clock, kernels  # noqa: F401
 
         device_api.see_only(header["gpu"])
         self.has_gpu = bool(header["gpu"])
@@ -86,7 +87,6 @@ class CudaWorker(CandidateWorker):
             device_api.start()
             device_api.set_tf32(bool(header["tf32"]))
             clock.bind()
-            guard.bind()
         # The driver starts threads, and values lie on the card: neither is looked at.
         self.watcher = Watcher(values=False, native_threads=False)
         return {"ok": True}, []
@@ -150,7 +150,6 @@ class CudaWorker(CandidateWorker):
     def run(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
         import torch
 
-        from musaagent.tools.cuda.guard import replaced
         from musaagent.tools.cuda.kernels import record_kernels
 
         self._place_inputs([put(t) for t in decode_tensors(header["tensors"], blobs)])
@@ -187,7 +186,6 @@ class CudaWorker(CandidateWorker):
             "moved_elements": recorder.moved,
             "kernels": kernels,
             "kernels_unseen": unseen,
-            "replaced": replaced(),
             "report": "",
         }
         answer |= Watcher.end(self.watcher, self.model, self.inputs, ())
@@ -254,7 +252,6 @@ class CudaWorker(CandidateWorker):
         import torch
 
         from musaagent.tools.cuda.clock import measure
-        from musaagent.tools.cuda.guard import replaced
 
         with torch.no_grad():
             found = measure(
@@ -271,7 +268,8 @@ class CudaWorker(CandidateWorker):
         if kept is None:
             return {"ok": True, **found}, []
         answer, out = self._packed(kept)
-        said = {"changed_inputs": [], "operators": [], "replaced": replaced()}
+        replaced = self.watcher.identities.replaced()
+        said = {"changed_inputs": [], "operators": [], "replaced": replaced}
         return answer | found | said, out
 
     def profile(self) -> _Answer:

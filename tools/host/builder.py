@@ -5,16 +5,14 @@ from functools import cached_property
 from pathlib import Path
 
 from musaagent.tools.host import commands
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
+from musaagent.tools.host.builds import StoredBuilds
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
 from musaagent.tools.host.commands import Mode
 from musaagent.tools.host.job import Job, Runner, default_runner
 from musaagent.tools.host.parts import HERE, Progress, SharedParts
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.host.toolchain import find_torch
 from musaagent.tools.results import Build
-
-_KIND = "modules"
-_RECORD = "build.json"
 
 
 class HostBuilder:
@@ -26,6 +24,7 @@ class HostBuilder:
     def __init__(self, cache_dir: Path | None = None, run_command: Runner | None = None) -> None:
         self.cache = BuildCache(cache_dir or default_cache_dir() / "host")
         self.parts = SharedParts(self.cache)
+        self._builds = StoredBuilds(self.cache, (commands.MODULE_NAME,))
         self._run_command = run_command
 
     @property
@@ -48,23 +47,13 @@ class HostBuilder:
         """
         start = time.monotonic()
         key = self._key(sources, mode)
-        build = self._cached(key) or self._build(sources, mode, timeout_s, key)
-        return build.model_copy(update={"seconds": time.monotonic() - start})
 
-    def _build(self, sources: SourceSet, mode: Mode, timeout_s: float, key: str) -> Build:
-        with self.cache.lock(key):
-            if found := self._cached(key):
-                return found
+        def make(folder: Path) -> tuple[Build, bool]:
             runner = self._run_command or default_runner()
-            with self.cache.fresh() as folder:
-                job = Job(self.parts, sources, mode, runner, folder)
-                build, keep = job.run(timeout_s)
-                if not keep:
-                    return build
-                keep_only(folder, (commands.MODULE_NAME,) if build.ok else ())
-                text = build.model_dump_json()
-                (folder / _RECORD).write_text(text, encoding="utf-8")
-                return _located(build, self.cache.publish(folder, _KIND, key))
+            return Job(self.parts, sources, mode, runner, folder).run(timeout_s)
+
+        build = self._builds.get(key, make)
+        return build.model_copy(update={"seconds": time.monotonic() - start})
 
     @cached_property
     def _own_code(self) -> str:
@@ -82,15 +71,3 @@ class HostBuilder:
             self._own_code,
             torch.version if torch else "",
         )
-
-    def _cached(self, key: str) -> Build | None:
-        entry = self.cache.find(_KIND, key)
-        if entry is None:
-            return None
-        build = Build.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))
-        return _located(build, entry).model_copy(update={"cached": True, "compiler_seconds": 0.0})
-
-
-def _located(build: Build, entry: Path) -> Build:
-    libraries = (str(entry / commands.MODULE_NAME),) if build.ok else ()
-    return build.model_copy(update={"libraries": libraries})

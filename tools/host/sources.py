@@ -104,10 +104,15 @@ def pieces(sources: SourceSet) -> list[Piece]:
 
 def texts(sources: SourceSet, parts: Sequence[Piece]) -> Texts:
     """What diagnostics show: every source as the candidate wrote it."""
+    return Texts(as_written(sources, parts), {part.label: rewrite_piece(part) for part in parts})
+
+
+def as_written(sources: SourceSet, parts: Sequence[Piece]) -> dict[str, str]:
+    """Every source by its label."""
     original = {part.label: part.text for part in parts}
     if sources.functions is not None:
         original[FUNCTIONS_LABEL] = f"functions={list(sources.functions)}"
-    return Texts(original, {part.label: rewrite_piece(part) for part in parts})
+    return original
 
 
 def rewrite_piece(part: Piece) -> str:

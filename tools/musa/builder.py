@@ -5,7 +5,8 @@ import time
 from functools import cached_property
 from pathlib import Path
 
-from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
+from musaagent.tools.host.builds import StoredBuilds
+from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, key_of
 from musaagent.tools.host.job import Runner, default_runner
 from musaagent.tools.host.parts import SharedParts
 from musaagent.tools.host.sources import SourceSet
@@ -19,8 +20,6 @@ from musaagent.tools.port.tables import Tables
 from musaagent.tools.results import Build
 
 HERE = Path(__file__).parent
-_KIND = "modules"
-_RECORD = "build.json"
 _OWN_CODE = ("host", "musa", "port")
 # Of the thin headers, those that speak of the runtime or ask which compiler reads them.
 _RUNTIME_HEADERS = ("cuda.h", "half.h", "macros.h", "std.h", "accessor.h", "atomic.h")
@@ -37,6 +36,7 @@ class MusaBuilder:
     ) -> None:
         self.arch = arch
         self.cache = BuildCache(cache_dir or default_cache_dir() / "musa")
+        self._builds = StoredBuilds(self.cache, (MODULE_NAME,))
         self._run_command = run_command
 
     @property
@@ -56,21 +56,13 @@ class MusaBuilder:
         start = time.monotonic()
         tools = self.tools_for(arch or self.arch)
         key = self._key(sources, tools)
-        build = self._cached(key) or self._build(sources, tools, timeout_s, key)
-        return build.model_copy(update={"seconds": time.monotonic() - start})
 
-    def _build(self, sources: SourceSet, tools: Tools, timeout_s: float, key: str) -> Build:
-        with self.cache.lock(key):
-            if found := self._cached(key):
-                return found
-            with self.cache.fresh() as folder:
-                runner = self._run_command or default_runner()
-                build, keep = MusaJob(tools, sources, runner, folder).run(timeout_s)
-                if not keep:
-                    return build
-                keep_only(folder, (MODULE_NAME,) if build.ok else ())
-                (folder / _RECORD).write_text(build.model_dump_json(), encoding="utf-8")
-                return _located(build, self.cache.publish(folder, _KIND, key))
+        def make(folder: Path) -> tuple[Build, bool]:
+            runner = self._run_command or default_runner()
+            return MusaJob(tools, sources, runner, folder).run(timeout_s)
+
+        build = self._builds.get(key, make)
+        return build.model_copy(update={"seconds": time.monotonic() - start})
 
     def tools_for(self, arch: str) -> Tools:
         """Compilers and our own parts. Raises ToolchainMissing, InfraError."""
@@ -114,18 +106,3 @@ class MusaBuilder:
             tools.places.thin_headers.name,
             self._own_code,
         )
-
-    def _cached(self, key: str) -> Build | None:
-        entry = self.cache.find(_KIND, key)
-        if entry is None:
-            return None
-        build = Build.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))
-        return _located(build, entry).model_copy(update={"cached": True, "compiler_seconds": 0.0})
-
-
-def _located(build: Build, entry: Path) -> Build:
-    """A build at level thin was only looked at: it has no library."""
-    library = entry / MODULE_NAME
-    if not build.ok or not library.exists():
-        return build
-    return build.model_copy(update={"libraries": (str(library),)})

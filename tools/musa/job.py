@@ -9,8 +9,8 @@ from musaagent.tools.host.diagnostics import Texts, parse
 from musaagent.tools.host.job import Runner, log_tail
 from musaagent.tools.host.sources import (
     DOUBLE_MODULE,
-    FUNCTIONS_LABEL,
     SourceSet,
+    as_written,
     is_double_module,
     pieces,
 )
@@ -72,10 +72,7 @@ class MusaJob:
         self.folder = folder
         self.seconds = 0.0
         self.pieces = pieces(sources)
-        original = {part.label: part.text for part in self.pieces}
-        if sources.functions is not None:
-            original[FUNCTIONS_LABEL] = f"functions={list(sources.functions)}"
-        self.texts = Texts(original)
+        self.texts = Texts(as_written(sources, self.pieces))
 
     def run(self, timeout_s: float) -> tuple[Build, bool]:
         """The build, and whether it is worth keeping in the cache."""

@@ -9,19 +9,17 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from musaagent.errors import MusaagentError
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.bound import classify, suggest
-from musaagent.tools.cuda.profile import kernels_of
+from musaagent.tools.cuda.profile import add_shares, under_profiler
 from musaagent.tools.cuda.programs import Work, run_tool, write_job
 from musaagent.tools.cuda.session import base_name
 from musaagent.tools.musa import profilers
 from musaagent.tools.musa.cards import CARDS
 from musaagent.tools.results import Launch, Profile, Verdict
-from musaagent.tools.session import CandidateFailure
-from musaagent.tools.steps import construct_again
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task
 
@@ -30,38 +28,19 @@ if TYPE_CHECKING:
 
 _TOOL_TIMEOUT_S = 300.0
 _CALLS = 3
-_SEED = 20240229
 
 
 def musa_profile(
     bench: "GpuBench", task: Task, candidate: Candidate, options: VerifyOptions, verdict: Verdict
 ) -> Profile:
     """Degrades where a tool does not work here; `engine` says what was used and what was not."""
-    reference = bench.reference(task, "run")
-    session = bench.open_candidate(options, checked=False)
-    try:
-        construct_again(session, reference, candidate, _SEED)
-        inputs = reference.inputs(_SEED)
-        header: dict[str, Any] = {
-            "op": "time_setup",
-            "inputs": inputs.tree,
-            "tensors": inputs.metas,
-            "first": True,
-            "last": True,
-            "warm_up": 3,
-        }
-        session.request(header, inputs.blobs, doing="warm up for the profile")
-        answer, _ = session.request({"op": "profile"}, doing="run under the profiler")
-        launches, counters, engine = kernels_of(session, answer)
-        made = reference.construct(_SEED)
-        work = Work(candidate, list(session.builds), Path(), made, inputs, _SEED)
-    except CandidateFailure as failure:
-        raise MusaagentError(f"the profile run failed: {failure.message}") from None
-    finally:
-        session.close()
-    measured, told = _counters(bench, work, launches)
+    seen = under_profiler(bench, task, candidate, options)
+    launches, counters, engine = seen.launches, dict(seen.counters), seen.engine
+    measured, told = _counters(bench, seen.work, launches)
     counters |= measured
-    _add_roofline(counters, bench, task, verdict)
+    card = CARDS.get(bench.gpu.info.arch)
+    plan = bench.target.plan_or_none(task)
+    add_shares(counters, verdict, plan, bytes_per_s=card.bytes_per_s if card else None)
     bound = classify(counters)
     return Profile(
         target="musa",
@@ -142,18 +121,3 @@ def _run(bench: "GpuBench", work: Work, line: list[str], folder: Path) -> tuple[
         return "", str(error)
     text = done.stdout + done.stderr
     return text, "time ran out" if done.timed_out else ""
-
-
-def _add_roofline(
-    counters: dict[str, float], bench: "GpuBench", task: Task, verdict: Verdict
-) -> None:
-    if verdict.timing is None:
-        return
-    seconds = verdict.timing.candidate.median_ms / 1e3
-    if "kernel_ns" in counters and seconds:
-        counters["kernel_share"] = min(counters["kernel_ns"] / 1e9 / seconds, 1.0)
-    plan, card = bench.target.plan_or_none(task), CARDS.get(bench.gpu.info.arch)
-    if plan is None or card is None or not plan.least_bytes or not card.bytes_per_s:
-        return
-    counters["least_bytes"] = float(plan.least_bytes)
-    counters["bandwidth_share"] = plan.least_bytes / card.bytes_per_s / seconds

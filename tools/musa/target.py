@@ -31,7 +31,6 @@ _PRELOAD = (
     "torch.utils._python_dispatch",
     "torch.profiler",
     "musaagent.tools.cuda.clock",
-    "musaagent.tools.cuda.guard",
     "musaagent.tools.musa.worker",
     "musaagent.tools.musa.worker_reference",
     "musaagent.tools.host.bridge",

@@ -18,17 +18,21 @@ PATCHES = {
     "time.perf_counter": "time.perf_counter = lambda: 0.0",
     "torch.cuda.synchronize": "torch.cuda.synchronize = print",
     "torch.Tensor.copy_": "torch.Tensor.copy_ = lambda self, other: self",
-    "clock.measure": "clock.measure = print",
+    "torch.profiler.profile": "torch.profiler.profile = print",
+    "musaagent.tools.cuda.clock.measure": "clock.measure = print",
+    "musaagent.tools.cuda.kernels.record_kernels": "kernels.record_kernels = print",
 }
 # In a process of its own, as what is replaced stays so.
 PROGRAM = """
-import json, sys, time, torch
-from musaagent.tools.cuda import clock, guard
-found = [guard.replaced()]
+import json, sys, time, torch, torch._dynamo, torch.profiler
+from musaagent.tools.cuda import clock, kernels
+from musaagent.tools.watch import Identities
+known = Identities()
+found = [known.replaced()]
 kept = clock._elapsed, clock._record, clock._synchronize, clock._perf_counter
 for patch in json.load(sys.stdin):
     exec(patch)
-    found.append(guard.replaced())
+    found.append(known.replaced())
 assert kept == (clock._elapsed, clock._record, clock._synchronize, clock._perf_counter)
 assert clock._perf_counter() > 0
 json.dump(found, sys.stdout)
