@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from musaagent.tools.cuda.devices import Gpu, GpuInfo
+from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool
 
 INFO = GpuInfo(0, "GPU-test", "a card", "sm_90", 1, "1")
 WAIT_S = 10.0
 OTHER = """
-from musaagent.tools.cuda.devices import Gpu, GpuInfo
+from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool
 with Gpu(GpuInfo(0, "GPU-test", "a card", "sm_90", 1, "1")).turn():
     print("in", flush=True)
     input()
@@ -109,3 +109,49 @@ def test_a_turn_holds_between_processes() -> None:
         other.stdin.close()
         assert got.wait(WAIT_S)
         thread.join(WAIT_S)
+
+
+def _two_cards() -> GpuPool:
+    return GpuPool(tuple(GpuInfo(n, f"GPU-{n}", "test", "sm_90", 1024, "580") for n in range(2)))
+
+
+def test_who_wants_the_card_alone_is_not_kept_out_by_those_who_come_later() -> None:
+    pool = _two_cards()
+    first, second = pool.take(), pool.take()
+    assert {first.info.uuid, second.info.uuid} == {"GPU-0", "GPU-1"}
+    got_it = threading.Event()
+
+    def alone() -> None:
+        with first.alone():
+            got_it.set()
+
+    waiting = threading.Thread(target=alone, daemon=True)
+    waiting.start()
+    while first.takes_guests:
+        time.sleep(0.001)
+    # A new one goes to the other card, though this one has as few on it.
+    third = pool.take()
+    assert third is second
+    # Who is on the card may open another worker of his, or he would never end.
+    first.enter()
+    first.leave()
+    assert not got_it.is_set()
+    first.leave()
+    assert got_it.wait(5.0)
+    waiting.join(5.0)
+    assert first.takes_guests
+
+
+def test_who_comes_while_every_card_is_held_alone_waits_for_one() -> None:
+    pool = GpuPool((_two_cards().gpus[0].info,))
+    (card,) = pool.gpus
+    taken: list[Gpu] = []
+    with card.alone():
+        late = threading.Thread(target=lambda: taken.append(pool.take()), daemon=True)
+        late.start()
+        late.join(0.2)
+        assert taken == []
+        card.enter()  # this thread's own candidate
+        card.leave()
+    late.join(5.0)
+    assert taken == [card]

@@ -64,6 +64,8 @@ def main() -> int:
             "crashes": lambda: stages_of_files.crashes(target),
             "honesty": lambda: stages_of_files.honesty(target),
             "sanitizer": lambda: stages_of_files.sanitizer(target),
+            "exploits": lambda: stages_of_files.exploits(target),
+            "honest": lambda: stages_of_files.exploits(target, right=True),
             "stock": run.stock,
             "levels": run.levels,
         }

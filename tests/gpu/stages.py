@@ -1,8 +1,11 @@
 """Stages of `run.py` with files of their own: crashes, timing cheats, compute-sanitizer."""
 
+import importlib.util
 import json
 import statistics
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,7 @@ TESTS = HERE.parent
 MARK = "# === candidate ==="
 GOOD = TESTS / "candidates" / "softmax_warp.py"
 TIMES = 10
+SIDE_BY_SIDE = 8
 # A cheat that gains less than the clock's own spread gains nothing.
 NO_GAIN = 0.95
 SANITIZED = (
@@ -159,4 +163,41 @@ def sanitizer(target: CudaTarget) -> dict[str, dict[str, Any]]:
             f"{found[0] if found else 'no finding'}; flags {row.get('flags')} ({row.get('seconds')} s)",
             flush=True,
         )
+    return rows
+
+
+def exploits(target: CudaTarget, *, right: bool = False) -> dict[str, dict[str, Any]]:
+    """tests/exploits (`right`: tests/honest) side by side; each refused or told for its reason."""
+    spec = importlib.util.spec_from_file_location("runner", TESTS / "exploits" / "runner.py")
+    assert spec is not None
+    assert spec.loader is not None
+    runner = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = runner
+    spec.loader.exec_module(runner)
+    chosen = runner.honest("cuda") if right else runner.cases("cuda")
+
+    def one(exploit: Any) -> dict[str, Any]:
+        start = time.monotonic()
+        row: dict[str, Any]
+        try:
+            verdict = runner.verify(target, exploit)
+            problem = runner.objection(exploit, verdict)
+            row = {"status": verdict.status.value, "message": verdict.message}
+            row |= {"flags": list(verdict.flags), "details": verdict.details[-800:]}
+        except Exception as error:  # a row, so that the others are run all the same
+            row = {"status": "exception", "message": f"{type(error).__name__}: {error}"}
+            problem = row["message"]
+        seconds = round(time.monotonic() - start, 1)
+        if problem:
+            print(f"{exploit.name:36} {seconds:5} s  {problem[:300]}", flush=True)
+        return row | {"seconds": seconds, "as_wanted": not problem, "objection": problem}
+
+    with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
+        rows = dict(zip([e.name for e in chosen], pool.map(one, chosen), strict=True))
+    good = sum(row["as_wanted"] for row in rows.values())
+    flagged = sorted(name for name, row in rows.items() if row.get("flags")) if right else []
+    print(
+        f"{'honest' if right else 'exploits'}: {good} of {len(rows)} as wanted {flagged}",
+        flush=True,
+    )
     return rows

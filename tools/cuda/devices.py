@@ -95,10 +95,11 @@ class Gpu:
     between threads and, by files, between processes; nobody overtakes one who waits for a turn.
     """
 
-    def __init__(self, info: GpuInfo) -> None:
+    def __init__(self, info: GpuInfo, room: threading.Condition | None = None) -> None:
         self.info = info
         self._mine = threading.local()
-        self._room = threading.Condition()
+        self._room = room or threading.Condition()
+        self._waiting = 0
         self._tenants = 0
         self._closed_by: int | None = None
 
@@ -148,17 +149,31 @@ class Gpu:
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """Wait until no candidate is on the card, and let in only this thread's."""
+        """Wait until no candidate is on the card, and let in only this thread's.
+
+        From the call on nobody new comes to the card (`GpuPool.take`); who is there may still open
+        further workers, so that it ends.
+        """
         me = threading.get_ident()
         with self._room:
-            self._room.wait_for(lambda: self._tenants == 0 and self._closed_by is None)
-            self._closed_by = me
+            self._waiting += 1
+            try:
+                self._room.wait_for(lambda: self._tenants == 0 and self._closed_by is None)
+                self._closed_by = me
+            finally:
+                self._waiting -= 1
+                self._room.notify_all()
         try:
             yield
         finally:
             with self._room:
                 self._closed_by = None
                 self._room.notify_all()
+
+    @property
+    def takes_guests(self) -> bool:
+        """Nobody has the card alone, or waits to."""
+        return self._waiting == 0 and self._closed_by is None
 
     def enter(self) -> None:
         me = threading.get_ident()
@@ -213,12 +228,13 @@ class GpuPool:
     """All cards; a candidate goes to the one with the fewest others."""
 
     def __init__(self, gpus: tuple[GpuInfo, ...]) -> None:
-        self.gpus = tuple(Gpu(info) for info in gpus)
-        self._lock = threading.Lock()
+        self._room = threading.Condition()
+        self.gpus = tuple(Gpu(info, self._room) for info in gpus)
 
     def take(self) -> Gpu:
-        """The caller must call `leave()` on it."""
-        with self._lock:
-            gpu = min(self.gpus, key=lambda g: g.tenants)
+        """Waits for a card that is not held alone. The caller must call `leave()` on it."""
+        with self._room:
+            self._room.wait_for(lambda: any(gpu.takes_guests for gpu in self.gpus))
+            gpu = min((g for g in self.gpus if g.takes_guests), key=lambda g: g.tenants)
             gpu.enter()
             return gpu
