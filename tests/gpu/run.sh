@@ -17,7 +17,7 @@ python=${PYTHON:-python3}
 out=${OUT:-gpu-results}
 # A folder that is readable by others: jailed processes run as another user.
 site=${GPU_SITE:-/opt/musaagent/site-packages}
-export MUSAAGENT_CACHE=${MUSAAGENT_CACHE:-/opt/musaagent/cache}
+export MUSAAGENT_CACHE=${MUSAAGENT_CACHE:-/var/lib/musaagent/cache}
 mkdir -p "$out" "$site" "$MUSAAGENT_CACHE"
 
 if ls .whl/*.whl >/dev/null 2>&1 && ! "$python" -c 'import pydantic' 2>/dev/null; then

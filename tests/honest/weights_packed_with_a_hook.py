@@ -6,6 +6,7 @@ class ModelNew(nn.Module):
     def __init__(self, features):
         super().__init__()
         self.gain = nn.Parameter(torch.rand(features))
+        self.register_buffer("packed", torch.empty(features), persistent=False)
         self.pack()
         self.register_load_state_dict_post_hook(lambda module, keys: module.pack())
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from musaagent.errors import UsageError
 from musaagent.tools.host.cache import BuildCache, default_cache_dir, hash_files, keep_only, key_of
 
 
@@ -149,3 +150,20 @@ def test_a_part_is_made_once(tmp_path: Path) -> None:
     assert cache.once("parts", "0" * 32, fill) == first
     assert len(made) == 1
     assert (first / "part").read_text() == "whole"
+
+
+@pytest.mark.parametrize("place", ["/opt", "/usr/lib", sys.prefix])
+def test_a_cache_that_candidates_can_read_is_refused(place: str) -> None:
+    if not Path(place).exists():
+        pytest.skip(f"no {place} here")
+    root = Path(place) / "musaagent-test-cache"
+    with pytest.raises(UsageError, match="MUSAAGENT_CACHE"):
+        BuildCache(root)
+    assert not root.exists()
+
+
+def test_neither_is_a_cache_behind_a_link_to_such_a_place(tmp_path: Path) -> None:
+    link = tmp_path / "cache"
+    link.symlink_to(Path(sys.prefix) / "musaagent-test-cache")
+    with pytest.raises(UsageError, match="candidates may read"):
+        BuildCache(link)

@@ -153,3 +153,19 @@ def test_nvcc_itself(tmp_path: Path) -> None:
     (found,) = parse(result.stderr + result.stdout, "nvcc", Texts({CUDA: text}))
     assert found.line == 2
     assert found.message == 'identifier "nothing" is undefined'
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "/usr/bin/ld: cannot find -lcublas: No such file or directory",
+        "/usr/bin/ld: cannot find -lcublas",
+        "ld.lld: error: unable to find library -lcublas",
+    ],
+)
+def test_a_library_that_is_not_here_is_named(line: str) -> None:
+    output = f"{line}\ncollect2: error: ld returned 1 exit status\n"
+    found = parse(output, "nvcc", Texts({}))
+    assert [(d.tool, d.message) for d in found] == [
+        ("ld", "there is no library -lcublas on this machine")
+    ]

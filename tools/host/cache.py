@@ -16,6 +16,9 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
 
+from musaagent.errors import UsageError
+from musaagent.tools.mounts import visible_paths
+
 log = logging.getLogger(__name__)
 
 _STAMP = "used"
@@ -59,10 +62,24 @@ def keep_only(folder: Path, names: Collection[str]) -> None:
             path.unlink()
 
 
+def _refuse_readable(root: Path) -> None:
+    """Exploit 9: candidates could read what others built, so the cache lies out of their sight."""
+    for visible in visible_paths():
+        if root.resolve().is_relative_to(Path(visible).resolve()):
+            raise UsageError(
+                f"the cache {root} lies in {visible}, which candidates may read: set MUSAAGENT_CACHE"
+                " to a folder outside of it"
+            )
+
+
 class BuildCache:
-    """Entries `root/kind/key/`; a writer holds `lock(key)`, fills `fresh()` and calls `publish`."""
+    """Entries `root/kind/key/`; a writer holds `lock(key)`, fills `fresh()` and calls `publish`.
+
+    Raises UsageError where every jail can read `root`.
+    """
 
     def __init__(self, root: Path, limit_bytes: int = DEFAULT_LIMIT_BYTES) -> None:
+        _refuse_readable(root)
         self.root = root
         self.limit_bytes = limit_bytes
         self._since_sweep = 0

@@ -34,6 +34,7 @@ _REQUIRED = re.compile(
 _INLINED = re.compile(r"inlined from .* at (?P<file>[^\s:]+):(?P<line>\d+):\d+")
 _INCLUDED = re.compile(r"^(?:In file included from| +from) (?P<file>[^:\n]+):(?P<line>\d+)")
 _INSTANTIATED = re.compile(r"detected during.*|instantiation of .* at line (?P<line>\d+)")
+_NO_LIBRARY = re.compile(r"(?:cannot find|unable to find library) (?P<name>-l\S+?)(?::|$)")
 _UNDEFINED = re.compile(r"undefined (?:reference to|symbol:?) [`'\"]?(?P<name>[^'\"\n]+)")
 _MULTIPLE = re.compile(r"multiple definition of [`'\"]?(?P<name>[^'\"\n]+)")
 _LINK_PLACE = re.compile(r"(?P<file>[\w.]+\[\d+\]|[\w./-]+\.\w+):(?P<line>\d+): ")
@@ -143,6 +144,8 @@ class _Reader:
             self.messages.append(_Message("error", "", 0, 0, "ptxas: " + match["text"]))
         elif match := _UNDEFINED.search(line):
             self.link(line, f"undefined reference to '{match['name'].strip()}'")
+        elif match := _NO_LIBRARY.search(line):
+            self.link(line, f"there is no library {match['name']} on this machine")
         elif match := _MULTIPLE.search(line):
             self.link(line, f"multiple definition of '{match['name'].strip()}'")
         elif _KILLED.search(line):
