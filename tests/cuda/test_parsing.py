@@ -3,9 +3,11 @@
 from musaagent.tools.cuda import ncu
 from musaagent.tools.cuda.bound import classify, suggest
 from musaagent.tools.cuda.devices import GpuInfo, parse_gpus, visible
+from musaagent.tools.cuda.job import on_a_gpu
 from musaagent.tools.cuda.kernels import merge_events
 from musaagent.tools.cuda.session import base_name, split_kernels
 from musaagent.tools.cuda.stats import latency, percentile, speedup
+from musaagent.tools.host.diagnostics import Texts, parse
 
 SMI = """0, GPU-aa11, NVIDIA H200, 9.0, 143771, 580.159.04
 1, GPU-bb22, NVIDIA H200, 9.0, 143771, 580.159.04
@@ -94,3 +96,13 @@ def test_times_are_summed_up_with_their_spread() -> None:
     assert (found.median_ms, found.count, found.host_ms) == (2.0, 3, 1.0)
     ratio = speedup("eager", [[2.0, 2.0], [4.0, 4.0]], [[1.0], [2.0]])
     assert (ratio.ratio, ratio.low, ratio.high) == (2.0, 2.0, 2.0)
+
+
+def test_a_library_without_headers_is_not_blamed_on_the_host_target() -> None:
+    line = "cuda_sources[0]:3:10: fatal error: cusparse.h: No such file or directory\n"
+    (found,) = parse(line, "nvcc", Texts({"cuda_sources[0]": "\n\n#include <cusparse.h>"}))
+    said = on_a_gpu(found)
+    assert said.message == "no cuSPARSE on this machine: its headers were not found"
+    assert (said.source, said.line, said.severity) == ("cuda_sources[0]", 3, "error")
+    other = found.model_copy(update={"construct": None})
+    assert on_a_gpu(other) is other

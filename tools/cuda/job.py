@@ -145,7 +145,7 @@ class CudaJob:
             log = self._log(RTC_LOG) if by_rtc else ""
             return Attempt(not lost, level, errors, log + "\n".join(logs.values()))
         found = [
-            diagnostic
+            on_a_gpu(diagnostic)
             for name, log in logs.items()
             for diagnostic in parse(log, "g++" if name == HOST_LOG else "nvcc", self.texts)
             if diagnostic.severity == "error"
@@ -193,6 +193,14 @@ class CudaJob:
 
 def _error(tool: str, message: str) -> Diagnostic:
     return Diagnostic(tool=tool, severity="error", message=message)
+
+
+def on_a_gpu(diagnostic: Diagnostic) -> Diagnostic:
+    """Here a library that the host target cannot run is one whose headers are not installed."""
+    if not diagnostic.construct:
+        return diagnostic
+    message = f"no {diagnostic.construct} on this machine: its headers were not found"
+    return diagnostic.model_copy(update={"message": message})
 
 
 def uses_musa(parts: Sequence[Piece]) -> bool:

@@ -67,8 +67,8 @@ def _refuse_readable(root: Path) -> None:
     for visible in visible_paths():
         if root.resolve().is_relative_to(Path(visible).resolve()):
             raise UsageError(
-                f"the cache {root} lies in {visible}, which candidates may read: set MUSAAGENT_CACHE"
-                " to a folder outside of it"
+                f"the cache {root} lies in {visible}, which candidates may read:"
+                " set MUSAAGENT_CACHE to a folder outside of it"
             )
 
 
