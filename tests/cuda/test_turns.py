@@ -9,11 +9,13 @@ from pathlib import Path
 import pytest
 
 from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool
+from musaagent.tools.cuda.programs import turn_when_ready
 
 INFO = GpuInfo(0, "GPU-test", "a card", "sm_90", 1, "1")
 WAIT_S = 10.0
 OTHER = """
 from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool
+from musaagent.tools.cuda.programs import turn_when_ready
 with Gpu(GpuInfo(0, "GPU-test", "a card", "sm_90", 1, "1")).turn():
     print("in", flush=True)
     input()
@@ -155,3 +157,59 @@ def test_who_comes_while_every_card_is_held_alone_waits_for_one() -> None:
         card.leave()
     late.join(5.0)
     assert taken == [card]
+
+
+PROGRAM = """
+import sys, time
+from pathlib import Path
+from musaagent.tools.cuda.standalone import DONE, await_turn
+folder = Path(sys.argv[1])
+while not (folder / "loaded").exists(): time.sleep(0.005)
+await_turn(folder)
+while not (folder / "measured").exists(): time.sleep(0.005)
+(folder / DONE).touch()
+while not (folder / "end").exists(): time.sleep(0.005)
+"""
+
+
+def _free(gpu: Gpu) -> bool:
+    """Whether another thread gets a share of the card at once."""
+
+    def share() -> None:
+        with gpu.share():
+            pass
+
+    thread = started(threading.Thread(target=share))
+    thread.join(0.3)
+    return not thread.is_alive()
+
+
+def test_a_tool_has_the_card_only_between_loading_and_its_last_call(tmp_path: Path) -> None:
+    gpu, folder = Gpu(INFO), tmp_path / "job"
+    folder.mkdir()
+    with turn_when_ready(gpu, folder):
+        program = subprocess.Popen([sys.executable, "-c", PROGRAM, str(folder)])
+        assert _free(gpu), "it is still loading"
+        (folder / "loaded").touch()
+        end = time.monotonic() + WAIT_S
+        while not (folder / "go").exists():
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        assert not _free(gpu), "its turn"
+        (folder / "measured").touch()
+        while not (folder / "done").exists():
+            assert time.monotonic() < end
+            time.sleep(0.005)
+        assert _free(gpu), "it only has to end"
+        (folder / "end").touch()
+        assert program.wait(WAIT_S) == 0
+
+
+def test_a_tool_that_dies_while_it_loads_leaves_the_card_free(tmp_path: Path) -> None:
+    gpu = Gpu(INFO)
+    with turn_when_ready(gpu, tmp_path):
+        subprocess.run([sys.executable, "-c", "raise SystemExit(3)"], check=False)
+    assert _free(gpu)
+    for _ in range(4):  # and its place as well
+        with turn_when_ready(gpu, tmp_path):
+            pass

@@ -17,6 +17,7 @@ from pathlib import Path
 from musaagent.tools.host.cache import default_cache_dir
 
 _QUERY = "index,uuid,name,compute_cap,memory.total,driver_version"
+_TOOLS = 3
 _NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 
@@ -100,6 +101,8 @@ class Gpu:
         self._mine = threading.local()
         self._room = room or threading.Condition()
         self._waiting = 0
+        self.tool_slots = threading.Semaphore(_TOOLS)
+        """So many programs under a tool may be loaded at once, to take a turn each."""
         self._tenants = 0
         self._closed_by: int | None = None
 

@@ -135,7 +135,7 @@ def _counters(
     line = ncu.command(tool, names, skip=_NCU_WARM_CALLS * once, count=once)
     with tempfile.TemporaryDirectory(prefix="musaagent-ncu-") as name:
         folder = Path(name)
-        write_job(folder, work, bench.gpu, calls=_NCU_WARM_CALLS + 1, poison=False)
+        write_job(folder, work, bench.gpu, calls=_NCU_WARM_CALLS + 1, poison=False, turn=True)
         try:
             spec = bench.target.gpu_spec(1024)
             assert spec.kind is not None

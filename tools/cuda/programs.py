@@ -1,15 +1,17 @@
 """Runs the standalone program under one of NVIDIA's tools, in a jail that has the card in it."""
 
+import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.devices import Gpu, device_files
-from musaagent.tools.cuda.standalone import BLOB, JOB
+from musaagent.tools.cuda.standalone import BLOB, DONE, GO, JOB, READY
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.jail import Kind
 from musaagent.tools.reference_session import Sent
@@ -17,6 +19,7 @@ from musaagent.tools.results import Build
 from musaagent.tools.sandbox import IMPORT_PATH_BOOT, JailedResult, import_path, run_jailed
 
 _MEMORY_MB = 32768
+_POLL_S = 0.005
 _BOOT = IMPORT_PATH_BOOT + (
     "from pathlib import Path; from musaagent.tools.cuda.standalone import main; "
     "main(Path(sys.argv[1]))"
@@ -49,9 +52,16 @@ def loadable(builds: Sequence[tuple[SourceSet, Build]]) -> list[dict[str, Any]]:
 
 
 def write_job(
-    folder: Path, work: Work, gpu: Gpu, *, calls: int, poison: bool, device: str = "cuda"
+    folder: Path,
+    work: Work,
+    gpu: Gpu,
+    *,
+    calls: int,
+    poison: bool,
+    device: str = "cuda",
+    turn: bool = False,
 ) -> None:
-    """The files that `standalone.main` reads."""
+    """The files that `standalone.main` reads. `turn`: it waits for `run_tool(alone=True)`."""
     (folder / "candidate.py").write_text(work.candidate.source, encoding="utf-8")
     job: dict[str, Any] = {
         "device": device,
@@ -59,6 +69,7 @@ def write_job(
         "runtime": str(work.runtime),
         "seed": work.seed,
         "calls": calls,
+        "turn": turn,
         "poison": poison,
         "builds": loadable(work.builds),
     }
@@ -88,10 +99,12 @@ def run_tool(
 ) -> JailedResult:
     """The tool's command line in front of ours; with `alone` nothing else is on the card.
 
+    What takes long is to start the program, and that needs no card: `alone` begins when all is
+    loaded (`write_job(turn=True)`).
     `devices`: what the jail needs of /dev, where the card is no NVIDIA card.
     """
     program = [sys.executable, "-I", "-c", _BOOT, import_path(), str(folder)]
-    with gpu.turn() if alone else gpu.share():
+    with turn_when_ready(gpu, folder) if alone else gpu.share():
         return run_jailed(
             [*tool, *program],
             timeout_s=timeout_s,
@@ -105,3 +118,30 @@ def run_tool(
             # ncu and the program that it watches talk over a socket.
             no_network=False,
         )
+
+
+@contextlib.contextmanager
+def turn_when_ready(gpu: Gpu, folder: Path) -> Iterator[None]:
+    """The card's turn from when the program in `folder` asks for it until its last call is done."""
+    over = threading.Event()
+
+    def came(name: str) -> bool:
+        while not (folder / name).exists():
+            if over.wait(_POLL_S):
+                return False
+        return True
+
+    def hold() -> None:
+        if came(READY):
+            with gpu.turn():
+                (folder / GO).touch()
+                came(DONE)
+
+    with gpu.tool_slots:
+        holder = threading.Thread(target=hold, name="turn of a tool", daemon=True)
+        holder.start()
+        try:
+            yield
+        finally:
+            over.set()
+            holder.join()

@@ -6,6 +6,7 @@ served in the order in which the candidate asks for them.
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ JOB = "job.json"
 DONE = "done"
 """An empty file that is made after the last call: the program came to its own end."""
 BLOB = "tensors-{}.bin"
+READY, GO = "ready", "go"
+"""With `turn` in the job: the first is made when all is loaded, and the second waited for."""
+LONGEST_WAIT_S = 150.0
 
 
 def main(folder: Path) -> None:
@@ -52,10 +56,22 @@ def main(folder: Path) -> None:
         weights = {n: put(t) for n, t in zip(names, made[split:], strict=True)}
         align_state(model, weights)
         positional, named = call_arguments(arguments)
+        if job["turn"]:
+            await_turn(folder)
         for _ in range(job["calls"]):
             model(*positional, **named)
         device_api.api().synchronize()
     (folder / DONE).touch()
+
+
+def await_turn(folder: Path) -> None:
+    """Until the card is this program's. Raises TimeoutError."""
+    (folder / READY).touch()
+    end = time.monotonic() + LONGEST_WAIT_S
+    while not (folder / GO).exists():
+        if time.monotonic() > end:
+            raise TimeoutError(f"the card was not free within {LONGEST_WAIT_S:.0f} s")
+        time.sleep(0.005)
 
 
 def _install(job: dict[str, Any]) -> None:

@@ -103,7 +103,7 @@ def _by_msys(
 
 def _run(bench: "GpuBench", work: Work, line: list[str], folder: Path) -> tuple[str, str]:
     """What the tool printed, and why there is nothing."""
-    write_job(folder, work, bench.gpu, calls=_CALLS, poison=False, device="musa")
+    write_job(folder, work, bench.gpu, calls=_CALLS, poison=False, device="musa", turn=True)
     try:
         spec = bench.target.gpu_spec(1024)
         assert spec.kind is not None
