@@ -5,6 +5,7 @@
 turnaround  seconds from text to loaded module, stock load_inline against ours, nothing cached; all
             candidates at once on both sides, and three of them with the machine to themselves
 throughput  judged and timed candidates a minute, ours against KernelBench's own evaluator
+cards       the same, ours alone, with one card and with all: only where it is asked for
 """
 
 import argparse
@@ -24,7 +25,7 @@ from typing import Any
 from candidates import Pair, pairs
 
 from musaagent.batch import verify_batch
-from musaagent.tools.cuda.devices import find_gpus
+from musaagent.tools.cuda.devices import GpuInfo, find_gpus
 from musaagent.tools.cuda.programs import loadable
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
@@ -53,15 +54,27 @@ def main() -> int:
         "machine": bench.machine,
         "turnaround": bench.turnaround,
         "throughput": bench.throughput,
+        "cards": bench.cards,
     }
     try:
-        for name in chosen.stages or list(stages):
+        for name in chosen.stages or [name for name in stages if name != "cards"]:
             found = stages[name]()
             (chosen.out / f"{name}.json").write_text(json.dumps(found, indent=1))
             print(f"== {name}: {json.dumps(found.get('summary', found))}", flush=True)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return 0
+
+
+class _On(CudaTarget):
+    """A target with some of this machine's cards."""
+
+    def __init__(self, gpus: tuple[GpuInfo, ...], cache: Path, *, jobs: int) -> None:
+        self.gpus = gpus
+        super().__init__(cache, jobs=jobs)
+
+    def find_cards(self) -> tuple[GpuInfo, ...]:
+        return self.gpus
 
 
 class Benchmark:
@@ -75,10 +88,12 @@ class Benchmark:
         self.stock_s: float | None = None
         """How long the stock builds of all candidates took, started at once."""
 
-    def target(self, name: str) -> tuple[CudaTarget, float]:
+    def target(
+        self, name: str, gpus: tuple[GpuInfo, ...] | None = None
+    ) -> tuple[CudaTarget, float]:
         """One with an empty cache, and how long it took to make what every candidate needs."""
         cache = self.scratch / name
-        target = CudaTarget(cache, jobs=len(self.pairs))
+        target = _On(gpus or find_gpus(), cache, jobs=len(self.pairs))
         start = time.monotonic()
         target.warm_up()
         if target.pool.gpus:
@@ -196,8 +211,22 @@ class Benchmark:
             }
         return {"summary": summary, **found}
 
-    def our_batch(self, *baselines: str) -> dict[str, Any]:
-        folder = self.scratch / f"batch-{len(baselines)}"
+    def cards(self) -> dict[str, Any]:
+        """Builds are in the cache on both sides: what is compared is the cards' part."""
+        gpus = find_gpus()
+        found, summary = {}, {"cards": len(gpus)}
+        for name, chosen in (("build", gpus), ("one", gpus[:1]), ("all", gpus)):
+            found[name] = batch = self.our_batch("eager", gpus=chosen, name="cards")
+            summary[name] = {k: v for k, v in batch.items() if k != "rows"}
+        summary["ratio"] = found["all"]["per_minute"] / found["one"]["per_minute"]
+        return {"summary": summary, **found}
+
+    def our_batch(
+        self, *baselines: str, gpus: tuple[GpuInfo, ...] | None = None, name: str = ""
+    ) -> dict[str, Any]:
+        """`name`: of a cache that is kept for the next batch."""
+        folder = self.scratch / f"batch-{name or len(baselines)}"
+        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         with (folder / "manifest.jsonl").open("w") as manifest:
             for pair in self.pairs:
@@ -209,7 +238,7 @@ class Benchmark:
                     "candidate": f"{pair.name}.py",
                 }
                 manifest.write(json.dumps(row) + "\n")
-        target, warm_up_s = self.target(folder.name + "-cache")
+        target, warm_up_s = self.target(folder.name + "-cache", gpus)
         results = folder / "results.jsonl"
         options = VerifyOptions(baselines=baselines or BASELINES)
         with target:
