@@ -39,6 +39,8 @@ class Run:
     passed_plain: bool = False
     """All trials passed; what follows is the checked run."""
     launches: tuple[Any, ...] = ()
+    dtypes: set[str] = field(default_factory=set)
+    """Of all inputs, weights and outputs of the reference."""
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:

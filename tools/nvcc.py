@@ -38,6 +38,13 @@ from musaagent.tools.host.sources import (
 from musaagent.tools.host.toolchain import NVCC_REMEDY, find_nvcc, nvcc_version
 from musaagent.tools.ptxas import demangle, parse_ptxas
 from musaagent.tools.results import Diagnostic, KernelResources, Record
+from musaagent.tools.sass import (
+    SASS_TEXT,
+    find_disassembler,
+    own_code,
+    parse_sass,
+    with_arithmetic,
+)
 
 _TIMEOUT_S = 120.0
 _MEMORY_MB = 8192
@@ -104,7 +111,7 @@ def real_compile(
     command = _command(nvcc, arch, sources, headers)
     text = CUDA_PRELUDE if sources.implicit_headers else ""
     text += "".join(f'#line 1 "{part.label}"\n{part.text}\n' for part in parts)
-    key = key_of(_KIND, command, text, nvcc_version(nvcc), Path(__file__).read_text())
+    key = key_of(_KIND, command, text, nvcc_version(nvcc), Path(__file__).read_text(), own_code())
     entry = cache.find(_KIND, key)
     if entry is None:
         with cache.lock(key), cache.fresh() as folder:
@@ -135,7 +142,8 @@ def by_nvrtc(
         return None
     include = [root / "include"] if root else wheel_headers()
     line = rtc_command(rtc, arch, include, [*_HALF_FLAGS, *flags], (), _CUBIN)
-    key = key_of(_KIND, line, unit, rtc.identity)
+    line += _then_disassemble()
+    key = key_of(_KIND, line, unit, rtc.identity, own_code())
     entry = cache.find(_KIND, key)
     if entry is None:
         with cache.lock(key), cache.fresh() as folder:
@@ -146,7 +154,7 @@ def by_nvrtc(
                 timeout_s=_TIMEOUT_S,
                 memory_mb=_MEMORY_MB,
                 writable=folder,
-                read_only=[cache.root, rtc.library.resolve().parent, *include],
+                read_only=[cache.root, rtc.library.resolve().parent, *include, *_disassembler()],
                 env={"LC_ALL": "C", "TMPDIR": str(folder)},
             )
             if finished.timed_out or finished.memory_exceeded:
@@ -155,7 +163,7 @@ def by_nvrtc(
             ok = finished.returncode == 0
             result = RealCompile(
                 ok=True if ok else None,
-                resources=parse_ptxas(log) if ok else (),
+                resources=_resources(log, folder) if ok else (),
                 engine=f"{engine_of(log)}, {arch}",
             )
             keep_only(folder, ())
@@ -163,6 +171,24 @@ def by_nvrtc(
             entry = cache.publish(folder, _KIND, key)
     result = RealCompile.model_validate_json((entry / _RECORD).read_text(encoding="utf-8"))
     return result if result.ok else None
+
+
+def _then_disassemble() -> str:
+    """What is added to a command line: the cubin's instructions in SASS_TEXT."""
+    tool = find_disassembler()
+    return f" && {tool.command(_CUBIN)}" if tool is not None else ""
+
+
+def _disassembler() -> list[Path]:
+    """What the jail must show for it."""
+    tool = find_disassembler()
+    return [tool.program.parent, tool.folder] if tool is not None else []
+
+
+def _resources(log: str, folder: Path) -> tuple[KernelResources, ...]:
+    path = folder / SASS_TEXT
+    text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    return with_arithmetic(parse_ptxas(log), parse_sass(text))
 
 
 def _none(reason: str) -> RealCompile:
@@ -188,18 +214,18 @@ def _compile(
     nvcc: Path,
 ) -> RealCompile | None:
     finished = runner(
-        ["sh", "-c", shlex.join(command) + " 2>&1"],
+        ["sh", "-c", shlex.join(command) + " 2>&1" + _then_disassemble()],
         timeout_s=_TIMEOUT_S,
         memory_mb=_MEMORY_MB,
         writable=folder,
-        read_only=[headers, nvcc.resolve().parent.parent],
+        read_only=[headers, nvcc.resolve().parent.parent, *_disassembler()],
         env={"LC_ALL": "C", "TMPDIR": str(folder)},
     )
     if finished.timed_out or finished.memory_exceeded:
         return None
     output = finished.stdout
     if finished.returncode == 0:
-        return RealCompile(ok=True, resources=parse_ptxas(output), engine=engine)
+        return RealCompile(ok=True, resources=_resources(output, folder), engine=engine)
     found = parse(output, "nvcc", texts(sources, parts))
     placed = [_placed(d, parts) for d in found]
     believed = tuple(d for d in placed if _is_device_error(d, parts))

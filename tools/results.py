@@ -74,7 +74,7 @@ class Diagnostic(Record):
 
 
 class KernelResources(Record):
-    """What ptxas says of one kernel."""
+    """What ptxas says of one kernel, and what its instructions show."""
 
     kernel: str
     arch: str
@@ -83,6 +83,9 @@ class KernelResources(Record):
     spill_load_bytes: int
     static_shared_bytes: int
     stack_bytes: int
+    arithmetic: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Instructions by what they compute in, beside float32: `half`, `bfloat16`, `tf32`, `fp8`,
+    `int8`, `double`, `approximate`. Empty where no disassembler was at hand, too."""
 
 
 class Build(Record):

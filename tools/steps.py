@@ -118,6 +118,7 @@ def construct(run: Run, session: CandidateSession, reference: ReferenceSession, 
     """Build both modules from one seed, and make their weights one."""
     with run.phase("reference"):
         made = reference.construct(seed)
+    run.dtypes |= {meta["dtype"] for meta in made.metas}
     header = {
         "op": "construct",
         "seed": seed,
@@ -212,6 +213,7 @@ def run_pair(
             raise CandidateFailure(Status.RUNTIME_ERROR, explain(finding))
     with run.phase("reference"):
         expected = reference.expected(seed)
+    run.dtypes |= {meta["dtype"] for meta in inputs.metas} | {v.dtype for v in expected.native}
     with run.phase("compare"):
         ran = session.evidence.launch_count - launched
         rule = ToleranceRule(options.atol, options.rtol)

@@ -20,6 +20,7 @@ from musaagent.tools.gathered import Run, join_real_compile
 from musaagent.tools.judge import explain
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.own_sizes import refused_launch
+from musaagent.tools.precision import precision_flags
 from musaagent.tools.probes import reach_probes, work_probes
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build, MismatchKind, Status, Trial, Verdict
@@ -143,6 +144,8 @@ def _judge_session(
         refused = join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
         return run.verdict(Status.COMPILE_ERROR, refused)
+    if run.build is not None:
+        run.flags.extend(precision_flags(run.build.resources, run.launches, run.dtypes))
     verdict = decide(run)
     if verdict is None:
         run.passed_plain = True

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from musaagent.tools.cuda import commands
 from musaagent.tools.cuda.commands import Places
+from musaagent.tools.cuda.instructions import with_instructions
 from musaagent.tools.cuda.job import CudaJob, Tools
 from musaagent.tools.cuda.rtc_program import own_headers, rtc_program
 from musaagent.tools.cuda.split import CUBIN_NAME, PRELUDE, PRELUDE_TEXT, host_flags
@@ -41,6 +42,10 @@ class Builder(Protocol):
         ...
 
     def build(self, sources: SourceSet, *, timeout_s: float) -> Build: ...
+
+    def with_instructions(self, build: Build) -> Build:
+        """The build with what its kernels compute in, as far as that can be read."""
+        ...
 
 
 class CudaBuilder:
@@ -85,6 +90,9 @@ class CudaBuilder:
 
         build = self._builds.get(key, make)
         return build.model_copy(update={"seconds": time.monotonic() - start})
+
+    def with_instructions(self, build: Build) -> Build:
+        return with_instructions(build, self.cache, self._run_command or default_runner())
 
     @cached_property
     def tools(self) -> Tools:

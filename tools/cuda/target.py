@@ -245,7 +245,7 @@ class CudaTarget:
                 details=build.log_tail,
                 build=build,
             )
-        arch = self.arch_for(options)
+        build, arch = self._builder.with_instructions(build), self.arch_for(options)
         what = f"compiled for {arch}" if build.level else f"nothing to compile on import ({arch})"
         return Verdict(
             status=Status.INFRA_ERROR,
@@ -309,8 +309,8 @@ class CudaTarget:
         return self._building.get(key, lambda: self.compile(sources, timeout_s, arch), keep=False)
 
     def figures(self, sources: SourceSet, timeout_s: float, arch: str) -> RealCompile:
-        """ptxas figures of a build that is made at this time, or is in the cache by now."""
-        build = self.build_once(sources, timeout_s, arch)
+        """What ptxas and the instructions say of a build that is made now, or in the cache."""
+        build = self._builder.with_instructions(self.build_once(sources, timeout_s, arch))
         return RealCompile(ok=True, resources=build.resources, engine=build.real_compile)
 
     def gpu_reference(

@@ -64,6 +64,10 @@ class MusaBuilder:
         build = self._builds.get(key, make)
         return build.model_copy(update={"seconds": time.monotonic() - start})
 
+    def with_instructions(self, build: Build) -> Build:
+        """As it is: no tool of theirs is known to us that shows a kernel's instructions."""
+        return build
+
     def tools_for(self, arch: str) -> Tools:
         """Compilers and our own parts. Raises ToolchainMissing, InfraError."""
         places = Places(self.thin_headers, find_torch(), find_torch_musa())

@@ -1,0 +1,59 @@
+"""Remarks on kernels that compute in less than the task's values are given in.
+
+They never decide: the error against float64 does. A kernel in TF32 may well be within tolerance,
+and whoever takes it should know.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from musaagent.tools.results import KernelResources, Launch
+
+_WIDE = frozenset({"float32", "float64"})
+_FLOATS = _WIDE | {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex32"}
+LESS = {
+    "half": "half precision",
+    "bfloat16": "bfloat16",
+    "tf32": "TF32",
+    "fp8": "fp8",
+    "int8": "integers on tensor cores",
+}
+"""What is less than float32, in words."""
+
+
+def precision_flags(
+    resources: Iterable[KernelResources], launches: Sequence[Launch], dtypes: Collection[str]
+) -> list[str]:
+    """`precision: kernel k computes in TF32 (HMMA.1688.F32.TF32)`, for launched kernels.
+
+    `dtypes` are torch's names for all inputs, weights and outputs; nothing is said of a task that
+    has narrow ones. Without launches (nothing ran, or it was not seen) all kernels count.
+    """
+    floats = _FLOATS.intersection(dtypes)
+    if not floats or floats - _WIDE:
+        return []
+    kernels = list(resources)
+    wide = " and ".join(sorted(floats))
+    return [
+        f"precision: kernel {r.kernel} computes in {words} ({', '.join(r.arithmetic[kind])});"
+        f" the task's values are {wide}"
+        for r in kernels
+        if not launches or _launched(r.kernel, kernels, launches)
+        for kind, words in LESS.items()
+        if kind in r.arithmetic
+    ]
+
+
+def _launched(
+    kernel: str, kernels: Sequence[KernelResources], launches: Sequence[Launch]
+) -> bool:
+    """By its full name; by the plain one where no other instance of a template has it too."""
+    wanted = kernel.replace(" ", "")
+    if any(launch.kernel.replace(" ", "") == wanted for launch in launches):
+        return True
+    plain = _plain(kernel)
+    alone = sum(_plain(r.kernel) == plain for r in kernels) == 1
+    return alone and any(_plain(launch.kernel) == plain for launch in launches)
+
+
+def _plain(name: str) -> str:
+    return name.replace("(anonymous namespace)::", "").split("<")[0].rpartition("::")[2]
