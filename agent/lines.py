@@ -58,6 +58,8 @@ def verdict_lines(verdict: Verdict) -> list[str]:
     if verdict.shapes:
         lines.append(f"ran {', '.join(verdict.shapes)}")
     lines += [launch_line(launch) for launch in verdict.launches]
+    if verdict.own_share is not None:
+        lines.append(f"{verdict.own_share:.0%} of the device time is its own kernels")
     if verdict.timing is not None:
         lines += speed_lines(verdict.timing)
     if verdict.phase_seconds:

@@ -43,9 +43,7 @@ def precision_flags(
     ]
 
 
-def _launched(
-    kernel: str, kernels: Sequence[KernelResources], launches: Sequence[Launch]
-) -> bool:
+def _launched(kernel: str, kernels: Sequence[KernelResources], launches: Sequence[Launch]) -> bool:
     """By its full name; by the plain one where no other instance of a template has it too."""
     wanted = kernel.replace(" ", "")
     if any(launch.kernel.replace(" ", "") == wanted for launch in launches):

@@ -272,6 +272,9 @@ class Verdict(Record):
     shapes: tuple[str, ...] = ()
     """Input shapes that ran, as `float32[64, 1000]`."""
     launches: tuple[Launch, ...] = ()
+    own_share: float | None = None
+    """The part of the device time of a call that is the candidate's own kernels, between 0 and 1;
+    the rest are fills and copies. None without a GPU."""
     reference: str = ""
     """What the outputs were compared with: `float64` or the reference's own dtype, and why."""
     timing: Timing | None = None

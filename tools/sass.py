@@ -62,7 +62,7 @@ class Disassembler:
 
 @functools.cache
 def find_disassembler() -> Disassembler | None:
-    """On the PATH, in $CUDA_HOME, among NVIDIA's wheels, in Triton's package, or the usual place."""
+    """On the PATH, in $CUDA_HOME, in NVIDIA's or Triton's packages, or in the usual place."""
     folders = list(_folders())
     nvdisasm = next((f / "nvdisasm" for f in folders if _runs(f / "nvdisasm")), None)
     if nvdisasm is None:
@@ -105,13 +105,12 @@ def parse_sass(text: str) -> dict[str, Arithmetic]:
         if head := _HEAD.match(line):
             kernel = found.setdefault(head["name"], {})
         elif (match := _LINE.match(line)) and (kind := kind_of(match["name"], match["rest"])):
-            names = kernel.setdefault(kind, [])
-            if match["name"] not in names and len(names) < _MOST_NAMES:
-                names.append(match["name"])
-    names = demangle(list(found))
+            seen = kernel.setdefault(kind, [])
+            if match["name"] not in seen and len(seen) < _MOST_NAMES:
+                seen.append(match["name"])
     return {
-        name: {kind: tuple(found_there[kind]) for kind in sorted(found_there)}
-        for name, found_there in zip(names, found.values(), strict=True)
+        name: {kind: tuple(kinds[kind]) for kind in sorted(kinds)}
+        for name, kinds in zip(demangle(list(found)), found.values(), strict=True)
     }
 
 

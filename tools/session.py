@@ -81,6 +81,8 @@ class CandidateSession:
         self.lend: Callable[[str], str] = lambda library: library
         """Where the worker finds a built library: it sees no other candidate's."""
         self.on_close: Callable[[], object] = lambda: None
+        self.ran_all_the_same = False
+        """Whether kernels ran, or may have, when launches were to be held back last."""
         self._build = build
         self._locate = locate
 

@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -33,6 +33,8 @@ _FOLLOWS_A_SETTING = frozenset({"torch.Storage"})
 """Replaced by torch itself, with the default dtype."""
 _CONSTANTS = (int, float, str, tuple, frozenset)
 _MOST_FILES = 2000
+_MOST_KEPT_BYTES = 1 << 30
+"""A larger output is not kept until the next call."""
 CANDIDATE_FILE = "candidate.py"
 """What the candidate's code is compiled as."""
 _POOL_THREAD = "musahost"
@@ -303,14 +305,16 @@ def _files(folder: str) -> Iterable[str]:
 class Watcher:
     """Around each run: what was before, and what is to be told of it afterwards.
 
-    `values` false: outputs and parameters are not looked at, for they are too large.
+    `summed` tells values apart, of outputs and parameters.
     """
 
-    def __init__(self, *, values: bool = True, native_threads: bool = True) -> None:
+    def __init__(
+        self, summed: Callable[[Any], str] = digest, *, native_threads: bool = True
+    ) -> None:
         self.identities = Identities()
         self.settings = settings()
         self._namespaces = namespaces()
-        self._values = values
+        self._summed = summed
         self._native_threads = native_threads
         self._outputs: list[tuple[Any, str]] = []
         self._parameters: dict[str, str] = {}
@@ -325,7 +329,7 @@ class Watcher:
         return tuple(f"{name}." for name in sorted(namespaces() - self._namespaces))
 
     def begin(self, model: Any) -> None:
-        self._parameters = {name: digest(p) for name, p in model.named_parameters()}
+        self._parameters = {name: self._summed(p) for name, p in model.named_parameters()}
 
     @contextmanager
     def leftovers(self) -> Iterator[None]:
@@ -342,20 +346,22 @@ class Watcher:
             "switched": differences(self.settings, settings()),
             "left_behind": self._leftovers.found(),
         }
-        return told | self._compared(model, inputs, outputs) if self._values else told
+        return told | self._compared(model, inputs, outputs)
 
     def _compared(
         self, model: Any, inputs: Iterable[Any], outputs: Iterable[Any]
     ) -> dict[str, Any]:
-        overwritten = [1 for tensor, was in self._outputs if digest(tensor) != was]
+        overwritten = [1 for tensor, was in self._outputs if self._summed(tensor) != was]
         lent = {t.untyped_storage().data_ptr() for t in (*inputs, *model.parameters())}
         self._outputs = [
-            (t, digest(t)) for t in outputs if t.untyped_storage().data_ptr() not in lent
+            (t, self._summed(t))
+            for t in outputs
+            if t.untyped_storage().data_ptr() not in lent and t.nbytes <= _MOST_KEPT_BYTES
         ]
         now = dict(model.named_parameters())
         changed = [
             name
             for name, was in self._parameters.items()
-            if name in now and digest(now[name]) != was
+            if name in now and self._summed(now[name]) != was
         ]
         return {"overwritten_outputs": len(overwritten), "changed_parameters": changed}

@@ -81,7 +81,7 @@ class CandidateWorker:
         self.inputs: list[Any] = []
         self.checked = False
         self.pybind = False
-        """Whether a module was built by pybind, whose functions cannot be made to fail."""
+        """Whether a module was built by pybind, of which not all can be made to fail."""
         self.watcher: Watcher
 
     def handle(
@@ -240,7 +240,6 @@ class CandidateWorker:
             "moved_elements": recorder.moved,
             "host_copies": state.host_copies,
             "uses": state.uses,
-            "pybind": self.pybind,
             "report": self.report(),
         }
         return answer | Watcher.end(self.watcher, self.model, self.inputs, outputs), list(out)
@@ -251,12 +250,11 @@ class CandidateWorker:
         from musaagent.tools.host import bridge, bridge_functions
 
         bridge.set_launching(name != "no_kernels")
-        bridge_functions.failing = name == "failing"
         try:
-            yield
+            with bridge_functions.made_to_fail(name == "failing", every=not self.pybind):
+                yield
         finally:
             bridge.set_launching(True)
-            bridge_functions.failing = False
 
     def launches(self, header: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
         """Forward at sizes that nobody could compute: launches are checked, no kernel runs.
@@ -328,11 +326,14 @@ def request_fields(request: Any) -> dict[str, Any]:
 
 
 def load_pybind(name: str, path: str) -> types.ModuleType:
+    from musaagent.tools.host.bridge_functions import guard
+
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
+    guard(module)
     return module
 
 

@@ -6,7 +6,7 @@ from musaagent.policies.policy import PolicyAnswer
 from musaagent.policies.settings import ServedSettings
 from musaagent.tools.feedback import diagnostic_lines, finding_line, first_errors, sample_lines
 from musaagent.tools.opgraph import Plan
-from musaagent.tools.results import FindingKind, Profile, Status, Verdict
+from musaagent.tools.results import FindingKind, KernelResources, Profile, Status, Verdict
 from musaagent.traces.schema import (
     AnswerReceived,
     BuildDone,
@@ -278,12 +278,25 @@ def _kernels(verdict: Verdict | None, profile: Profile | None) -> list[str]:
             f"| `{_cell(r.kernel)}` | {r.arch} | {r.registers} | {r.spill_store_bytes}/"
             f"{r.spill_load_bytes} B | {r.static_shared_bytes} B | {r.stack_bytes} B |"
         )
+    lines += _arithmetic(resources)
+    if verdict is not None and verdict.own_share is not None:
+        share = f"{verdict.own_share:.0%} of the device time of a call"
+        lines += ["", f"The candidate's own kernels take {share}."]
     if profile is not None and profile.target != "host":
         told = ", ".join(f"{name} {value:.4g}" for name, value in profile.counters.items())
         lines += ["", f"Bound by {profile.bound} ({profile.engine}): {told or 'no counters'}"]
     if profile is not None and profile.suggestion:
         lines += ["", f"Still to try ({profile.engine}): {profile.suggestion}"]
     return lines
+
+
+def _arithmetic(resources: Iterable[KernelResources]) -> list[str]:
+    """What instructions there are beside those of float32."""
+    told = []
+    for r in resources:
+        kinds = "; ".join(f"{kind}: {', '.join(names)}" for kind, names in r.arithmetic.items())
+        told += [f"- `{_cell(r.kernel)}` has instructions for {kinds}"] if kinds else []
+    return ["", *told] if told else []
 
 
 def _turns(trajectory: Trajectory) -> list[str]:

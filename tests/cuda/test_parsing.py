@@ -5,7 +5,8 @@ from musaagent.tools.cuda.bound import classify, suggest
 from musaagent.tools.cuda.devices import GpuInfo, parse_gpus, visible
 from musaagent.tools.cuda.job import on_a_gpu
 from musaagent.tools.cuda.kernels import merge_events
-from musaagent.tools.cuda.session import base_name, split_kernels
+from musaagent.tools.cuda.session import split_kernels
+from musaagent.tools.cuda.shares import base_name
 from musaagent.tools.cuda.stats import latency, percentile, speedup
 from musaagent.tools.host.diagnostics import Texts, parse
 
@@ -76,9 +77,10 @@ def test_kernels_are_merged_by_launch_and_told_apart_from_libraries() -> None:
         {"cat": "kernel", "name": "sm90_xmma_gemm_f32f32", "dur": 9, "args": launch},
         {"cat": "kernel", "name": "void at::native::fill(int)", "dur": 1, "args": launch},
         {"cat": "gpu_memcpy", "name": "Memcpy HtoD", "dur": 1, "args": {}},
+        {"cat": "cuda_runtime", "name": "cudaLaunchKernel", "dur": 7, "args": {}},
     ]
     merged = merge_events(events)
-    assert [(k["count"], k["ns"]) for k in merged] == [(2, 4000), (1, 9000), (1, 1000)]
+    assert [(k["count"], k["ns"]) for k in merged] == [(2, 4000), (1, 9000), (1, 1000), (1, 1000)]
     own, foreign = split_kernels(merged, frozenset({"mine"}))
     assert [(o.grid, o.count, o.shared_bytes) for o in own] == [((4, 1, 1), 2, 64)]
     assert foreign == ("library.kernel sm90_xmma_gemm_f32f32",)

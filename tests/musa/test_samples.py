@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from musaagent.tools.cuda.bound import classify
-from musaagent.tools.cuda.session import base_name
+from musaagent.tools.cuda.shares import base_name
 from musaagent.tools.host.diagnostics import Texts, parse
 from musaagent.tools.musa import gmi, profilers
 from musaagent.tools.musa.cards import card_named

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
-from musaagent.errors import ToolchainMissing
+from musaagent.errors import TaskError, ToolchainMissing
 from musaagent.tools.cuda.devices import Gpu
 from musaagent.tools.cuda.session import CudaSession
+from musaagent.tools.cuda.shares import DeviceTime
 from musaagent.tools.host.sources import SourceSet
+from musaagent.tools.lanes import OWN
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Build
@@ -33,9 +35,9 @@ class GpuBench:
 
     @property
     def modes(self) -> frozenset[str]:
-        """Launches can be held back where all of them go through our own launcher."""
+        """Without a build there are no launches to hold back."""
         known = {"failing", "every_thread"}
-        if self.builds and all(build.level == "split" for _, build in self.builds):
+        if self.builds and self.target.holds_launches:
             known.add("no_kernels")
         return frozenset(known)
 
@@ -46,6 +48,12 @@ class GpuBench:
     @property
     def unseen(self) -> str:
         return next((s.evidence.unseen for s in self._sessions if s.evidence.unseen), "")
+
+    @property
+    def device_time(self) -> DeviceTime | None:
+        """Of the first run of a candidate that was watched."""
+        found = (s.evidence.device_time for s in self._sessions)
+        return next((time for time in found if time is not None), None)
 
     @property
     def builds(self) -> list[tuple[SourceSet, Build]]:
@@ -64,14 +72,23 @@ class GpuBench:
         return session
 
     def reference(self, task: Task, scale: str) -> ReferenceSession:
-        return self.target.gpu_reference(task, self.gpu)
+        few = sizes_for(self.target, task, scale) if scale == "check" else None
+        return self.target.gpu_reference(task, self.gpu, few or None)
 
     def release(self, reference: ReferenceSession) -> None:
         """It stays: verifications of one task take turns on a card."""
 
     def other_sizes(self, task: Task, lane: str) -> ReferenceSession | None:
-        """None: the task's own sizes are what runs here."""
-        return None
+        """Small ones, as a CPU runs them. The task's own run here anyway, unless reduced."""
+        if lane in OWN and not self.reference(task, "run").overrides:
+            return None
+        overrides = sizes_for(self.target, task, lane)
+        if overrides is None:
+            return None
+        try:
+            return self.target.gpu_reference(task, self.gpu, overrides)
+        except TaskError:
+            return None  # its own code fails there
 
     def real_compile(self, sources: SourceSet) -> RealCompile:
         return self.target.figures(sources, *self._how())
@@ -86,6 +103,18 @@ class GpuBench:
 
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
         return self.target.submit(call, *args, **kwargs)
+
+
+def sizes_for(target: "CudaTarget", task: Task, name: str) -> dict[str, int] | None:
+    """Size constants that scale `check` or a lane changes: found by a CPU's reference, once.
+
+    So a run at other sizes takes no more memory and time on a card than a CPU could give it.
+    """
+    if not target.tries_sizes:
+        return None
+    home = target.plain_reference(task, "run")
+    find = home.scaling if name == "check" else home.lane
+    return target.lane_sizes.get((task.hash, name), lambda: find(name))
 
 
 class ReducedBench(GpuBench):

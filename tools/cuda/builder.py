@@ -111,6 +111,7 @@ class CudaBuilder:
             places,
             precompiled=self._precompiled(places, toolkit),
             rtc=rtc_program(self.cache, root, headers),
+            launches=self._launches(toolkit),
         )
         return Tools(toolkit, compiler, places, self.arch, (self.cache.root,))
 
@@ -125,6 +126,12 @@ class CudaBuilder:
 
         return self.cache.once("precompiled", key_of(line, PRELUDE_TEXT, compiler.identity), fill)
 
+    def _launches(self, toolkit: CudaToolkit) -> Path:
+        compiler, source = find_cxx(), HERE / "runtime" / "launches.cpp"
+        line = commands.launches_command(compiler, toolkit, source)
+        key = key_of(line, hash_files([source], HERE), compiler.identity, toolkit.identity)
+        return self.cache.once("launches", key, lambda folder: run_trusted(line, folder))
+
     def _runtime(self, headers: Path) -> Path:
         compiler = find_cxx()
         thin = [HOST / "runtime" / "thin_torch.cpp", *(HOST / "runtime" / "thin").iterdir()]
@@ -137,7 +144,7 @@ class CudaBuilder:
     def _own_code(self) -> str:
         ours = (
             *("units.py", "commands.py", "job.py", "split.py", "builder.py", "toolchain.py"),
-            *("linkage.py", "rtc.py"),
+            *("linkage.py", "rtc.py", "holding.py"),
         )
         host = ("sources.py", "lexer.py", "scopes.py", "rewrite.py", "diagnostics.py")
         files = [*(HERE / name for name in ours), *(HOST / name for name in host)]
@@ -157,6 +164,7 @@ class CudaBuilder:
             tools.places.runtime.name,
             tools.places.precompiled and tools.places.precompiled.name,
             tools.places.rtc and tools.places.rtc.identity,
+            tools.places.launches and tools.places.launches.name,
             self._own_code,
         )
 

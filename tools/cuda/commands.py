@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from musaagent.tools.cuda.holding import OBJECT_NAME, link_words
 from musaagent.tools.cuda.rtc import Rtc
 from musaagent.tools.cuda.toolchain import CudaToolkit, arch_flags, cxx_standard
 from musaagent.tools.cuda.units import CudaLevel, CudaUnit
@@ -37,6 +38,8 @@ class Places:
     """Folder of the precompiled header for level split."""
     rtc: Rtc | None = None
     """NVRTC, where it is found."""
+    launches: Path | None = None
+    """Folder of the object that can hold launches back."""
 
 
 @dataclass(frozen=True)
@@ -142,10 +145,19 @@ def _has_standard(flags: list[str]) -> bool:
 def link_flags(level: CudaLevel, places: Places, toolkit: CudaToolkit) -> list[str]:
     """At run time libcudart is the one that torch has loaded already, found by its soname."""
     runtime = str(toolkit.runtime) if toolkit.runtime else "-lcudart"
-    if level in ("split", "thin"):
+    if level == "split":
         return [str(places.runtime / RUNTIME_NAME), runtime, "-Wl,-z,defs"]
+    held = link_words(places.launches) if places.launches else []
+    if level == "thin":
+        return [*held, str(places.runtime / RUNTIME_NAME), runtime, "-Wl,-z,defs"]
     flags = [f"-L{places.torch.libraries}", *_TORCH_LIBRARIES, "-ltorch_python", runtime]
-    return [*flags, f"-Wl,-rpath,{places.torch.libraries}"]
+    return [*held, *flags, f"-Wl,-rpath,{places.torch.libraries}"]
+
+
+def launches_command(compiler: Compiler, toolkit: CudaToolkit, source: Path) -> list[str]:
+    """Builds the object that can hold launches back in the current folder."""
+    flags = ["-std=c++17", "-O1", "-fPIC", "-w", *_system(toolkit.include)]
+    return [compiler.path, *flags, "-c", str(source), "-o", OBJECT_NAME]
 
 
 def runtime_command(compiler: Compiler, thin_headers: Path, files: Sequence[Path]) -> list[str]:

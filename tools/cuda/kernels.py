@@ -37,20 +37,21 @@ def _merged(profiler: Any) -> list[dict[str, Any]]:
 
 
 def merge_events(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One entry a kernel and launch shape, with count and nanoseconds."""
+    """One entry a kernel and launch shape, with count and nanoseconds; copies and fills of the
+    driver's have no shape.
+    """
     found: dict[tuple[Any, ...], dict[str, Any]] = {}
     for event in events:
-        if event.get("cat") != "kernel":
+        kind, name = event.get("cat"), event.get("name")
+        if kind not in ("kernel", "gpu_memcpy", "gpu_memset"):
             continue
-        given = event.get("args", {})
-        grid, block = (tuple(given.get(k) or (0, 0, 0)) for k in ("grid", "block"))
-        shared = int(given.get("shared memory") or 0)
-        key = (event["name"], grid, block, shared)
-        entry = found.setdefault(
-            key,
-            {"kernel": event["name"], "grid": grid, "block": block, "shared_bytes": shared}
-            | {"count": 0, "ns": 0},
-        )
+        shape: dict[str, Any] = {}
+        if kind == "kernel":
+            given = event.get("args", {})
+            shape = {k: tuple(given.get(k) or (0, 0, 0)) for k in ("grid", "block")}
+            shape["shared_bytes"] = int(given.get("shared memory") or 0)
+        key = (name, *shape.values())
+        entry = found.setdefault(key, {"kernel": name, **shape, "count": 0, "ns": 0})
         entry["count"] += 1
         entry["ns"] += int(float(event.get("dur", 0)) * 1000)
     return list(found.values())

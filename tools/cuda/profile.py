@@ -14,7 +14,8 @@ from musaagent.tools.cuda import ncu
 from musaagent.tools.cuda.bound import classify, suggest
 from musaagent.tools.cuda.peaks import peak_of
 from musaagent.tools.cuda.programs import Work, run_tool, write_job
-from musaagent.tools.cuda.session import CudaSession, base_name, split_kernels
+from musaagent.tools.cuda.session import CudaSession, split_kernels
+from musaagent.tools.cuda.shares import base_name, device_time
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Launch, Profile, Verdict
 from musaagent.tools.session import CandidateFailure
@@ -109,14 +110,9 @@ def kernels_of(
         return (), {}, f"no torch profiler: {unseen}; "
     calls = max(int(answer.get("calls") or 1), 1)
     own, _ = split_kernels(kernels, session.own_kernels())
-    names = {launch.kernel for launch in own}
-    own_ns = all_ns = 0.0
-    for raw in kernels:
-        all_ns += float(raw.get("ns") or 0) / calls
-        if base_name(str(raw.get("kernel"))) in {base_name(n) for n in names}:
-            own_ns += float(raw.get("ns") or 0) / calls
+    took = device_time(kernels, session.own_kernels())
     per_call = tuple(o.model_copy(update={"count": max(o.count // calls, 1)}) for o in own)
-    counters = {"kernel_ns": all_ns, "own_share": own_ns / all_ns if all_ns else 0.0}
+    counters = {"kernel_ns": took.all_ns / calls, "own_share": took.own_share or 0.0}
     counters["launches"] = float(sum(launch.count for launch in per_call))
     return per_call, counters, "torch profiler; "
 

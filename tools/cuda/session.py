@@ -4,14 +4,20 @@ import contextlib
 import random
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from musaagent.tools.cuda.devices import Gpu
+from musaagent.tools.cuda.shares import DeviceTime, base_name, device_time
 from musaagent.tools.host.sources import SourceSet, pieces
 from musaagent.tools.ptxas import demangle
 from musaagent.tools.results import Build, Launch
-from musaagent.tools.session import CandidateSession, Evidence, RunnerSettings
+from musaagent.tools.session import (
+    CandidateFailure,
+    CandidateSession,
+    Evidence,
+    RunnerSettings,
+)
 from musaagent.tools.zygote import Child
 
 WORKER_ENTRY = "musaagent.tools.cuda.worker:main"
@@ -22,6 +28,12 @@ _LIBRARY = re.compile(
     r"cublas|cudnn|cutlass|cusparse|cufft|xmma|gemm|gemv|triton_|splitK|flash_|cub::|thrust::", re.I
 )
 _WATCHED_SHARE = 0.34
+# Every later call fails with the same words.
+_FATAL = re.compile(
+    r"illegal (?:memory access|address|instruction|barrier)|misaligned address|device-side assert"
+    r"|unspecified launch failure|launch timed out|hardware stack error|invalid program counter",
+    re.I,
+)
 
 
 @dataclass
@@ -29,7 +41,8 @@ class KernelEvidence(Evidence):
     """What ran on the device; runs that were not watched count as launches."""
 
     runs: int = 0
-    times_ns: dict[str, int] = field(default_factory=dict)
+    device_time: DeviceTime | None = None
+    """Of the first run that was watched."""
     unseen: str = ""
     """Why no kernels were seen, where the profiler does not work here."""
 
@@ -89,7 +102,10 @@ class CudaSession(CandidateSession):
         with self._lock_for(header["op"]):
             answer, out = super().request(header, blobs, doing=doing, timeout_s=timeout_s)
         if header["op"] == "run":
-            self._note_kernels(answer)
+            own = self._note_kernels(answer)
+            if header.get("mode") == "no_kernels":
+                split = all(build.level == "split" for _, build in self.builds)
+                self.ran_all_the_same = not split if own is None else own > 0
         return answer, out
 
     def _lock_for(self, op: str) -> contextlib.AbstractContextManager[None]:
@@ -97,21 +113,33 @@ class CudaSession(CandidateSession):
             return self.gpu.turn()
         return self.gpu.share() if self.gpu and op in _ON_GPU else contextlib.nullcontext()
 
-    def _note_kernels(self, answer: dict[str, Any]) -> None:
+    def _note_kernels(self, answer: dict[str, Any]) -> int | None:
+        """How many kernels of the candidate's ran; None where nobody looked."""
         kernels, unseen = answer.get("kernels"), str(answer.get("kernels_unseen") or "")
         evidence = self.evidence
         if unseen:
             evidence.unseen = unseen
         if not isinstance(kernels, list) or unseen:
             evidence.runs += 1
-            return
-        own, foreign = split_kernels(kernels, self.own_kernels())
-        evidence.runs += sum(launch.count for launch in own)
+            return None
+        names = self.own_kernels()
+        own, foreign = split_kernels(kernels, names)
+        if evidence.device_time is None:
+            evidence.device_time = device_time(kernels, names, poisoned=True)
+        count = sum(launch.count for launch in own)
+        evidence.runs += count
         for launch in own:
             key = (launch.kernel, launch.grid, launch.block, launch.shared_bytes)
             evidence.launches.setdefault(key, launch)
         if foreign:
             answer["operators"] = [*(answer.get("operators") or []), *foreign]
+        return count
+
+    def _raised(self, doing: str, error: Any) -> CandidateFailure:
+        """After a fault of the device the process is of no more use, though it lives on."""
+        failure = super()._raised(doing, error)
+        failure.raised = failure.raised and not _FATAL.search(failure.message)
+        return failure
 
     def own_kernels(self) -> frozenset[str]:
         """Plain names of the kernels in the candidate's sources."""
@@ -152,9 +180,3 @@ def split_kernels(
         elif _LIBRARY.search(name):
             foreign.append(f"library.kernel {base_name(name)}")
     return launches, tuple(dict.fromkeys(foreign))
-
-
-def base_name(name: str) -> str:
-    """`void ns::k<float>(float*)` -> `k`."""
-    plain = name.replace("(anonymous namespace)::", "").split("<")[0].split("(")[0]
-    return plain.rpartition("::")[2].split()[-1] if plain.split() else name

@@ -27,6 +27,7 @@ from musaagent.tools.cuda.profile import cuda_profile
 from musaagent.tools.cuda.reference import GpuReference, close_all, opened
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.shared import Shared
+from musaagent.tools.cuda.shares import with_share
 from musaagent.tools.cuda.split import CUBIN_NAME
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
@@ -77,6 +78,10 @@ class CudaTarget:
     candidate_entry = gpu_session.WORKER_ENTRY
     reference_entry = gpu_reference.WORKER_ENTRY
     probe_entry = PROBE_ENTRY
+    holds_launches = True
+    """Whether launches of what is built here can be held back."""
+    tries_sizes = True
+    """Whether candidates are run at other sizes than the task's own."""
     no_card = "there is no NVIDIA GPU here, so nothing ran"
 
     def __init__(self, cache_dir: Path | None = None, *, jobs: int | None = None) -> None:
@@ -88,6 +93,7 @@ class CudaTarget:
         self._lock = threading.RLock()
         self._kind: Kind | None = None
         self._references: Shared[tuple[str, str], ReferenceSession] = Shared()
+        self.lane_sizes: Shared[tuple[str, str], dict[str, int] | None] = Shared()
         self._building: Shared[str, Build] = Shared()
         self._plans: dict[str, Plan] = {}
         self._verdicts: dict[tuple[str, str], Verdict] = {}
@@ -219,6 +225,7 @@ class CudaTarget:
         if bench.unseen:
             flag = f"which kernels ran was not seen: {bench.unseen}"
             verdict = verdict.model_copy(update={"flags": (*verdict.flags, flag)})
+        verdict = with_share(verdict, bench.device_time)
         verdict = self.make_checks(bench, task, candidate, options, verdict)
         if verdict.status is Status.PASSED and options.timing:
             verdict = with_times(bench, task, candidate, plain, verdict)
@@ -274,6 +281,7 @@ class CudaTarget:
             self._plans.pop(task.hash, None)
             for key in [key for key in self._verdicts if key[0] == task.hash]:
                 del self._verdicts[key]
+        self.lane_sizes.take(lambda key: key[0] == task.hash)
         close_all(self._references.take(lambda key: key[0] == task.hash))
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from musaagent.errors import InfraError
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.reference import GpuReference
+from musaagent.tools.cuda.shares import device_time, with_share
 from musaagent.tools.cuda.timing import take_timing
 from musaagent.tools.results import Status, Verdict
 from musaagent.tools.session import CandidateFailure
@@ -40,6 +41,7 @@ def with_times(
         timing, judged = take_timing(
             session, reference, bench.gpu, plan, draw, rule, options.baselines
         )
+        ran, _ = session.request({"op": "profile"}, doing="run under the profiler")
     except CandidateFailure as failure:
         update = {
             "status": failure.status,
@@ -54,6 +56,8 @@ def with_times(
         return verdict.model_copy(update={"flags": (*verdict.flags, f"not timed: {error}")})
     finally:
         session.close()
+    # Warm, and in memory that nobody fills: a trial's list is replaced.
+    verdict = with_share(verdict, device_time(ran.get("kernels"), session.own_kernels()))
     if judged is None or judged.ok:
         flags = (*timing.flags, doubt) if doubt else timing.flags
         timing = timing.model_copy(update={"card": state, "flags": flags})

@@ -23,7 +23,7 @@ CudaLevel = Literal["split", "thin", "light", "full"]
 split  our thin torch headers; host part by g++ with a precompiled header, device part by nvcc alone
 thin   our thin torch headers, all by nvcc
 light  torch's own headers without its C++ front end (no torch::nn, no autograd functions)
-full   exactly what stock load_inline does
+full   exactly what stock load_inline does, but for launches, which can be held back
 """
 
 

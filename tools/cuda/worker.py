@@ -10,7 +10,8 @@ from typing import Any
 
 from musaagent.tools import trees
 from musaagent.tools.cuda import device_api
-from musaagent.tools.watch import Watcher, operator_recorder, operators_in_all_threads
+from musaagent.tools.cuda.holding import Launches
+from musaagent.tools.watch import Watcher, digest, operator_recorder, operators_in_all_threads
 from musaagent.tools.weights import align_state
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
 from musaagent.tools.worker_candidate import (
@@ -22,6 +23,10 @@ from musaagent.tools.worker_candidate import (
 )
 
 _Answer = tuple[dict[str, Any], list[Any]]
+_WORDS = 1 << 22
+"""So many words of 8 bytes are summed up at once."""
+_MIXERS = (-0x61C8864680B583EB, -0x3D4D51C2D82B14B1)
+"""Odd, with bits all over."""
 
 
 def main(channel: Channel) -> None:
@@ -55,10 +60,33 @@ def raw_bytes(tensor: Any) -> Any:
     return tensor.detach().contiguous().view(-1).view(torch.uint8)
 
 
+def device_digest(tensor: Any) -> str:
+    """Of the values, NaNs included, without bringing them to the CPU."""
+    raw = raw_bytes(tensor)
+    return mixed_sum(raw) if raw.device.type == "cuda" else digest(raw.cpu())
+
+
+def mixed_sum(raw: Any) -> str:
+    """Of bytes, on their own device: each word of 8 is mixed with its place, and all are added."""
+    import torch
+
+    total = torch.zeros((), dtype=torch.int64, device=raw.device)
+    place = torch.arange(_WORDS, dtype=torch.int64, device=raw.device) * 2 + 1
+    for part in raw.split(8 * _WORDS):
+        padded = part.new_zeros(-(-part.numel() // 8) * 8)
+        padded[: part.numel()] = part
+        words = padded.view(torch.int64)
+        mixed = (words ^ (words >> 31)) * _MIXERS[0] + place[: words.numel()]
+        mixed = (mixed ^ (mixed >> 29)) * _MIXERS[1] * place[: words.numel()]
+        total = total * _MIXERS[0] + (mixed ^ (mixed >> 32)).sum()
+    return f"{raw.numel()} {int(total)}"
+
+
 class CudaWorker(CandidateWorker):
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
         self.has_gpu = False
+        self.launches_of_modules = Launches()
         self.last: dict[str, Any] = {}
         self.sets: list[list[Any]] = []
         self.flusher: Any = None
@@ -87,8 +115,8 @@ class CudaWorker(CandidateWorker):
             device_api.start()
             device_api.set_tf32(bool(header["tf32"]))
             clock.bind()
-        # The driver starts threads, and values lie on the card: neither is looked at.
-        self.watcher = Watcher(values=False, native_threads=False)
+        # The driver starts threads, which are not looked at; values are summed up on the card.
+        self.watcher = Watcher(device_digest, native_threads=False)
         return {"ok": True}, []
 
     def install(self, header: dict[str, Any]) -> None:
@@ -120,8 +148,12 @@ class CudaWorker(CandidateWorker):
         if not header["ok"]:
             raise RuntimeError(header["error"])
         if header["level"] in ("light", "full"):
-            return load_pybind(header["module"], header["library"])
-        return bridge.load_library(header["library"], header["functions"])
+            self.pybind = True
+            module = load_pybind(header["module"], header["library"])
+        else:
+            module = bridge.load_library(header["library"], header["functions"])
+        self.launches_of_modules.add(header["library"])
+        return module
 
     def construct(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
         import torch
@@ -144,6 +176,7 @@ class CudaWorker(CandidateWorker):
         with torch.no_grad():
             agreement = align_state(model, state)
         device_api.api().synchronize()
+        self.watcher.forget_outputs()
         self.model = model
         return {"ok": True, "state": agreement, "report": ""}, []
 
@@ -155,10 +188,13 @@ class CudaWorker(CandidateWorker):
         self._place_inputs([put(t) for t in decode_tensors(header["tensors"], blobs)])
         call = self._bound(header["inputs"])
         before = [raw_bytes(t).clone() for t in self.inputs]
+        self.watcher.begin(self.model)
+        device_api.api().synchronize()  # our own copies are not among its kernels
         recorder = operator_recorder()
         ran, own = recorder.names, self.watcher.own_namespaces()
-        deep = bool(header.get("every_thread") or own)
-        watched = bool(header.get("watch_kernels")) and not deep  # one profiler at a time
+        held = header.get("mode") == "no_kernels"  # whether it worked is seen by what ran
+        deep = bool(header.get("every_thread") or own) and not held
+        watched = bool(header.get("watch_kernels") or held) and not deep  # one profiler at a time
 
         def forward() -> Any:
             with (
@@ -179,6 +215,7 @@ class CudaWorker(CandidateWorker):
         device_api.api().synchronize()
         changed = [i for i, t in enumerate(self.inputs) if not torch.equal(raw_bytes(t), before[i])]
         answer, out = self._packed(result)
+        _, outputs = trees.flatten(result, "output")
         answer |= {
             "changed_inputs": changed,
             "operators": [name for name in ran if not name.startswith(own)],
@@ -188,20 +225,21 @@ class CudaWorker(CandidateWorker):
             "kernels_unseen": unseen,
             "report": "",
         }
-        answer |= Watcher.end(self.watcher, self.model, self.inputs, ())
+        answer |= Watcher.end(self.watcher, self.model, self.inputs, outputs)
         return answer, out
 
     @contextlib.contextmanager
     def mode(self, name: str) -> Iterator[None]:
-        """`failing`: compiled functions raise; `no_kernels`: launches of level split do nothing."""
+        """`failing`: compiled functions raise; `no_kernels`: launches do nothing."""
         from musaagent.tools.host import bridge, bridge_functions
 
-        bridge_functions.failing = name == "failing"
         bridge.set_launching(name != "no_kernels")
+        self.launches_of_modules.hold(name == "no_kernels")
         try:
-            yield
+            with bridge_functions.made_to_fail(name == "failing", every=not self.pybind):
+                yield
         finally:
-            bridge_functions.failing = False
+            self.launches_of_modules.hold(False)
             bridge.set_launching(True)
 
     def _packed(self, result: Any) -> _Answer:

@@ -1,6 +1,9 @@
 """The functions that a compiled candidate exports, called with Python's arguments."""
 
+import types
 import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from musaagent.tools.host.bridge_casts import Converter, parse_code
@@ -12,6 +15,55 @@ from musaagent.tools.host.bridge_values import (
 
 failing = False
 """Set to make every function raise, as a broken build or device would."""
+_asked = 0
+"""How many calls have failed so."""
+
+
+@contextmanager
+def made_to_fail(active: bool, *, every: bool) -> Iterator[None]:
+    """Every compiled function raises meanwhile, where `active`.
+
+    `every` false: some cannot be made to (classes and operators of pybind's modules). If none was
+    asked, then it was another way that was taken, of which nothing is known: RuntimeError.
+    """
+    global failing, _asked
+    failing, _asked = active, 0
+    try:
+        yield
+    finally:
+        failing = False
+    if active and not every and not _asked:
+        raise RuntimeError("no function that can be made to fail was called")
+
+
+def _fail(name: str) -> None:
+    global _asked
+    _asked += 1
+    raise RuntimeError(f"{name}: CUDA error: unspecified launch failure")
+
+
+class Guarded:
+    """A function of a module that pybind made, which can be made to fail too."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.__wrapped__ = function
+        self.__name__ = self.__qualname__ = getattr(function, "__name__", "function")
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if failing:
+            _fail(self.__name__)
+        return self.__wrapped__(*args, **kwargs)
+
+    def __repr__(self) -> str:
+        return repr(self.__wrapped__)
+
+
+def guard(module: types.ModuleType) -> None:
+    """All functions of a module that pybind made; its classes stay as they are."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, types.BuiltinFunctionType):
+            setattr(module, name, Guarded(value))
 
 
 class Function:
@@ -28,7 +80,7 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if failing:
-            raise RuntimeError(f"{self.__name__}: CUDA error: unspecified launch failure")
+            _fail(self.__name__)
         for form in self._forms:
             keep: list[Any] = []
             values = form.bind(self._runtime, args, kwargs, keep)

@@ -46,6 +46,8 @@ class MusaTarget(CudaTarget):
     candidate_entry = "musaagent.tools.musa.worker:main"
     reference_entry = "musaagent.tools.musa.worker_reference:main"
     probe_entry = "musaagent.tools.musa.worker:probe"
+    holds_launches = False
+    tries_sizes = False
     no_card = (
         "there is no Moore Threads GPU here, so nothing ran; `--target host --arch ARCH` runs it "
         "on the CPU"

@@ -41,8 +41,11 @@ class MusaWorker(CudaWorker):
 
     @contextlib.contextmanager
     def mode(self, name: str) -> Iterator[None]:
-        """A module of pybind's neither fails nor holds its launches back when it is asked to."""
-        yield
+        """Functions are made to fail; nothing of ours holds launches back here."""
+        from musaagent.tools.host.bridge_functions import made_to_fail
+
+        with made_to_fail(name == "failing", every=False):
+            yield
 
     def build(self, request: Any) -> Any:
         """Stand-in for the loaders: the parent compiles, this process only loads."""
