@@ -84,8 +84,8 @@ def _folders() -> Iterator[Path]:
     for place in nvidia_wheels():
         yield from sorted(place.glob("*/bin"))
     triton = importlib.util.find_spec("triton")
-    for place in (triton.submodule_search_locations or ()) if triton else ():
-        yield Path(place) / "backends" / "nvidia" / "bin"
+    for package in (triton.submodule_search_locations or ()) if triton else ():
+        yield Path(package) / "backends" / "nvidia" / "bin"
     yield Path("/usr/local/cuda/bin")
 
 

@@ -66,6 +66,7 @@ def main() -> int:
             "sanitizer": lambda: stages_of_files.sanitizer(target),
             "exploits": lambda: stages_of_files.exploits(target),
             "honest": lambda: stages_of_files.exploits(target, right=True),
+            "evidence": lambda: stages_of_files.evidence(target),
             "stock": run.stock,
             "levels": run.levels,
         }

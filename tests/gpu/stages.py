@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from musaagent.tools.candidate import Candidate
-from musaagent.tools.cuda.bench import GpuBench
+from musaagent.tools.cuda.bench import GpuBench, sizes_for
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.feedback import finding_line
@@ -141,6 +141,48 @@ def again(target: CudaTarget, path: Path) -> dict[str, Any]:
         flush=True,
     )
     return row
+
+
+EVIDENCE = ("softmax_warp", "matmul_tiled", "leaky_relu_dispatch", "transpose_padded", "gelu_half")
+LARGE = {
+    "softmax_warp": (
+        ("batch_size = 57", "batch_size = 4096"),
+        ("features = 333", "features = 4096"),
+    )
+}
+
+
+def evidence(target: CudaTarget) -> dict[str, dict[str, Any]]:
+    """Right candidates: the share of device time, other sizes, instructions, and no false flag."""
+    rows = {}
+    for name in (*EVIDENCE, *(f"{name} large" for name in LARGE)):
+        path = TESTS / "candidates" / f"{name.removesuffix(' large')}.py"
+        task, candidate = read(path)
+        for old, new in LARGE[path.stem] if name.endswith("large") else ():
+            task = check_task(path, task.source.replace(old, new))
+        odd = sizes_for(target, task, "odd") is not None
+        for timing in (False, True):
+            options = VerifyOptions(timing=timing, timeout_s=30.0, baselines=("eager",))
+            verdict = target.verify(task, candidate, options)
+            flags = [
+                f for f in verdict.flags if f.startswith(("precision", "launches", "fallback"))
+            ]
+            row = rows[f"{name}, {'timed' if timing else 'trials'}"] = {
+                "status": verdict.status.value,
+                "message": verdict.message,
+                "own_share": verdict.own_share,
+                "flags": list(verdict.flags),
+                "probes": [f"{p.name} {p.passed}" for p in verdict.probes],
+                "phases": verdict.phase_seconds,
+                "as_wanted": verdict.status.value == "passed"
+                and verdict.own_share is not None
+                and not flags
+                and any(p.name == "odd sizes" for p in verdict.probes) == odd,
+            }
+            if verdict.build is not None:
+                row["arithmetic"] = {r.kernel: r.arithmetic for r in verdict.build.resources}
+            print(name, json.dumps(row, default=str)[:1500], flush=True)
+    return rows
 
 
 def sanitizer(target: CudaTarget) -> dict[str, dict[str, Any]]:

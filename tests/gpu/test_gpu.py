@@ -62,6 +62,16 @@ def test_faults_get_their_status_and_harm_nobody(
     assert judged(target, "candidates/softmax_warp").status == "passed"
 
 
+def test_the_share_of_device_time_and_other_sizes_are_told(target: CudaTarget) -> None:
+    verdict = judged(target, "candidates/transpose_padded")
+    assert verdict.own_share is not None
+    assert verdict.own_share > 0.9
+    assert "odd sizes" in {probe.name for probe in verdict.probes}
+    assert verdict.build is not None
+    assert verdict.build.resources
+    assert not [f for f in verdict.flags if f.startswith(("share", "precision", "launches"))]
+
+
 def test_times_are_taken_beside_pytorch(target: CudaTarget) -> None:
     verdict = judged(target, "candidates/softmax_warp", timing=True)
     assert verdict.timing is not None, verdict.message
