@@ -17,7 +17,8 @@ OWN = ("own 1", "own 2")
 LANES = (ODD, *OWN)
 
 LONG = 1024
-"""Loops and blocks that stop here are common: longer dimensions are reduced below it for a CPU."""
+"""Loops and blocks that stop here, or further on, are common: a longer dimension that was reduced
+is tried at its own size."""
 _LEAST_ODD = 5
 _MOST_TRIES = 6
 _FEW = 2
@@ -57,13 +58,13 @@ def _odd(task: "TaskScales") -> dict[str, int] | None:
 
 
 def _one_dimension_each(task: "TaskScales") -> Iterator[dict[str, int]]:
-    """For each long dimension that was reduced below LONG: its own size, the rest small."""
+    """For each long dimension that was reduced: its own size, the rest small."""
     run, check = (task.scale(b).overrides for b in (scales.RUN, scales.CHECK))
     sizes = _sizes(task)
     long = {
         (c.value, c.role): [n.name for n in sizes if (n.value, n.role) == (c.value, c.role)]
         for c in sorted(sizes, key=lambda c: -c.value)
-        if c.value > LONG >= run.get(c.name, c.value)
+        if c.value > LONG and run.get(c.name, c.value) < c.value
     }
     for names in list(long.values())[: len(OWN)]:
         rest = {n: v for n, v in check.items() if n not in names}

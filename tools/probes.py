@@ -4,8 +4,11 @@ A cache, work that its kernels do not do, and a size of the task's own that fail
 is told as flags, for the task's own inputs passed.
 """
 
+import itertools
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -14,6 +17,7 @@ from musaagent.tools.compare import compare_all
 from musaagent.tools.gathered import Run
 from musaagent.tools.judge import Judgement, void_outputs
 from musaagent.tools.lanes import LANES, ODD, OWN
+from musaagent.tools.own_sizes import plain_names
 from musaagent.tools.reference_session import Expected, ReferenceSession
 from musaagent.tools.results import MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
@@ -24,6 +28,9 @@ STRESS = {
     "small": "inputs a thousandth as large",
     "large": "inputs a thousand times as large",
     "spikes": "inputs of which a few outweigh the rest",
+    "heavy": "inputs of very different sizes",
+    "dips": "inputs of which a few have the other sign",
+    "fixed": "other values where the task always draws the same",
     "negative": "inputs without a positive value",
     "ties": "inputs with many equal values",
     "constant": "rows of one value",
@@ -36,6 +43,12 @@ STRESS = {
 _MAY_REFUSE = frozenset({"views", "offset", f"{ODD} sizes"})
 """A kernel may refuse a layout or a size, as long as it says so."""
 _MOST_ELEMENTS = 1 << 22
+_TELLING = ("spikes", "dips", "negative", "fixed", "heavy", "large")
+"""Tried at the sizes of the trials as well: what these do not show is rare."""
+_ALONG = ("spikes", "dips", "heavy")
+"""Tried at the task's own size of one dimension: what is left out of a long sum shows."""
+_FEW_LANES = 3
+"""So many of those that tell most are tried where each run is long."""
 _MODE_TIMEOUT_S = 15.0
 _MOST_LOST = 3
 """So many lanes may end a process before the rest is left out."""
@@ -218,18 +231,42 @@ class Lanes:
         except TaskError:
             return False
 
+    def kernels(self) -> frozenset[str]:
+        """What ran in any lane."""
+        seen = [launch for s in self.opened for launch in s.evidence.launches.values()]
+        return plain_names(launch.kernel for launch in seen)
+
     # ---- the lanes
 
-    def stress(self, reference: ReferenceSession) -> None:
+    def stress(self, reference: ReferenceSession, names: Iterable[str] = STRESS) -> None:
         """Inputs that the task does not draw (exploits 42, 43, 46 to 50); failures are flags."""
-        for name, words in STRESS.items():
+        for name in names:
             if name == "offset" and name not in self.case.bench.modes:
                 continue
             if name == "minus_infinity" and self._tried("infinities"):
                 continue  # where both signs are defined, one is
             plain = name == "offset"
             ask = Ask(stress="" if plain else name, offset=plain)
-            self._flag(words, self.problem(name, reference, ask))
+            self._flag(STRESS[name], self.problem(name, reference, ask))
+
+    def as_in_trials(self, reference: ReferenceSession) -> None:
+        """Stress and weights at the sizes of the trials, in a drawn order, in a new process.
+
+        What goes another way at smaller sizes, or after some calls, goes the way of the trials.
+        """
+        first, _ = self.order()
+        if _elements(reference) > _MOST_ELEMENTS:
+            first = first[:_FEW_LANES]
+        steps = [partial(self.stress, reference, first), partial(self.weights, reference)]
+        for step in self.draw.sample(steps, len(steps)):
+            step()
+
+    def order(self) -> tuple[list[str], list[str]]:
+        """The most telling lanes and the rest, in no order that a candidate knows."""
+        last = ["minus_infinity", "offset"]
+        rest = [name for name in STRESS if name not in (*_TELLING, *last)]
+        first = self.draw.sample(_TELLING, len(_TELLING))
+        return first, [*self.draw.sample(rest, len(rest)), *last]
 
     def _tried(self, name: str) -> bool:
         return any(probe.name == name for probe in self.run.probes)
@@ -248,14 +285,17 @@ class Lanes:
             self._recover(failure)
             self._flag("weights that are loaded later", failure.message)
             return
+        problem = "after a call it has no parameters of those names and shapes"
         if answer.get("loaded"):
             problem = self.problem("other weights", reference, Ask())
-            self._flag("weights that are loaded later", problem)
+        self._flag("weights that are loaded later", problem)
         self.ready = None
 
     def _flag(self, words: str, problem: str) -> None:
-        if problem:
-            self.run.flags.append(f"specialised: {words}: {problem}")
+        """Once: the same at other sizes says nothing new."""
+        start = f"specialised: {words}: "
+        if problem and not any(flag.startswith(start) for flag in self.run.flags):
+            self.run.flags.append(start + problem)
 
     def sizes(self) -> Verdict | None:
         """Odd sizes (exploit 43: a flag), and the task's own in one dimension (41: it decides)."""
@@ -266,6 +306,8 @@ class Lanes:
             try:
                 problem = self.problem(f"{lane} sizes", reference, Ask())
                 shapes = ", ".join(reference.shapes)
+                if lane in OWN and not problem:
+                    self.stress(reference, _ALONG)
             finally:
                 self.case.bench.release(reference)
             if lane == ODD:
@@ -286,13 +328,20 @@ def reach_probes(
     run: Run,
     reference: ReferenceSession,
     draw: random.Random,
-    session: CandidateSession | None,
+    untried: frozenset[str] = frozenset(),
 ) -> Verdict | None:
-    """How far it goes: other inputs, weights and sizes. `session` None: start a new process."""
-    lanes = Lanes(case, run, draw, session)
+    """How far it goes: other inputs, weights and sizes, in a process that ran no trial.
+
+    `untried`: kernels of the task's own sizes that no trial launched (exploit 41).
+    """
+    lanes = Lanes(case, run, draw)
     try:
         with run.phase("lanes"):
-            return _reach(case, lanes, reference)
+            verdict = _reach(case, lanes, reference)
+        if untried := untried - lanes.kernels():
+            names = ", ".join(sorted(untried)[:3])
+            run.flags.append(f"specialised: at the task's own sizes it launches {names}: never run")
+        return verdict
     except InfraError as error:
         run.flags.append(f"not tried at other inputs and sizes: {error}")
         return None
@@ -302,6 +351,8 @@ def reach_probes(
 
 def _reach(case: Case, lanes: Lanes, reference: ReferenceSession) -> Verdict | None:
     large = bool(reference.overrides) or _elements(reference) > _MOST_ELEMENTS
+    if large:
+        lanes.as_in_trials(reference)
     small = case.bench.reference(case.task, "check") if large else reference
     scaled = small is not reference
     try:
@@ -311,7 +362,7 @@ def _reach(case: Case, lanes: Lanes, reference: ReferenceSession) -> Verdict | N
             lanes.run.flags.append(f"specialised: at smaller sizes ({shapes}): {problem}")
         elif _elements(small) <= _MOST_ELEMENTS:
             lanes.weights(small)
-            lanes.stress(small)
+            lanes.stress(small, itertools.chain(*lanes.order()))
     finally:
         if scaled:
             case.bench.release(small)

@@ -12,6 +12,8 @@ import torch
 _FEW = 3
 """Elements that the `few` and the infinity lanes change, the last one beside."""
 _DENORMAL = 1e-39
+_ALL_BUT_ZERO = 1e-3
+"""Weights and fixed inputs that are smaller everywhere may hide what they scale."""
 
 Tensors = list[torch.Tensor]
 
@@ -24,6 +26,8 @@ def stressed(name: str, drawn: Sequence[torch.Tensor], other: Tensors, seed: int
     generator = torch.Generator().manual_seed(seed)
     if name == "few":
         return _few(drawn, other, generator)
+    if name == "fixed":
+        return _moved(drawn, other, generator)
     if name == "views":
         return _relaid(drawn)
     change = _LANES[name]
@@ -55,6 +59,49 @@ def _few(drawn: Sequence[torch.Tensor], other: Tensors, generator: torch.Generat
     return changed
 
 
+def _moved(
+    drawn: Sequence[torch.Tensor], other: Tensors, generator: torch.Generator
+) -> Tensors | None:
+    """What both draws have alike (zeros, a mask of ones, lengths) is changed, within its range."""
+    changed = []
+    for old, again in zip(drawn, other, strict=True):
+        alike = old.shape == again.shape and old.numel() > 0 and _same(old, again)
+        changed.append(_unfixed(old, generator) if alike else old.clone())
+    return None if all(_same(a, b) for a, b in zip(changed, drawn, strict=True)) else changed
+
+
+def _unfixed(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Values that the op can take as well: indices and lengths do not leave the range they had."""
+    first = tensor.reshape(-1)[0]
+    if not bool((tensor == first).all()):
+        return _disordered(tensor, generator)
+    if tensor.dtype == torch.bool:
+        return tensor ^ (torch.rand(tensor.shape, generator=generator) < 0.25)
+    if tensor.is_floating_point():
+        return _redrawn(tensor, generator) if bool(first.isfinite()) else tensor.clone()
+    if tensor.is_complex() or int(first) < 1:
+        return tensor.clone()
+    low = 0 if int(first) == 1 else 1
+    return torch.randint(low, int(first) + 1, tensor.shape, generator=generator).to(tensor.dtype)
+
+
+def _disordered(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Other places for the same values in each row; offsets stay in order."""
+    if tensor.dim() == 1 and not tensor.is_floating_point() and not tensor.is_complex():
+        wide = tensor.long()
+        if bool((wide.diff() >= 0).all()):
+            low, high = int(wide[0]), int(wide[-1])
+            drawn = torch.randint(low, high + 1, wide.shape, generator=generator).sort().values
+            drawn[0], drawn[-1] = low, high
+            return drawn.to(tensor.dtype)
+    for dim in reversed(range(tensor.dim())):
+        order = torch.randperm(tensor.shape[dim], generator=generator)
+        moved = tensor.index_select(dim, order)
+        if not _same(moved, tensor):
+            return moved
+    return tensor.clone()
+
+
 def _relaid(drawn: Sequence[torch.Tensor]) -> Tensors | None:
     """The same values with other strides."""
     if not any(t.numel() > 1 for t in drawn):
@@ -80,6 +127,20 @@ def _spikes(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     picked = torch.randint(flat.numel(), (_FEW,), generator=generator)
     picked[-1] = flat.numel() - 1
     flat[picked] *= 1e3
+    return flat.reshape(tensor.shape)
+
+
+def _heavy(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """Sizes over some powers of ten, signs kept: a sum depends on each part that is sampled."""
+    powers = (2 * torch.randn(tensor.shape, generator=generator)).clamp(-8, 8).exp()
+    return tensor * powers.to(tensor.dtype)
+
+
+def _dips(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
+    """A few values of the other sign: what samples the values to tell the sign misses them."""
+    flat = tensor.clone().reshape(-1)
+    picked = torch.randint(flat.numel(), (_FEW,), generator=generator)
+    flat[picked] = -flat[picked]
     return flat.reshape(tensor.shape)
 
 
@@ -119,6 +180,8 @@ _LANES: Mapping[str, Callable[[torch.Tensor, torch.Generator], torch.Tensor]] = 
     "small": _scaled(1e-3),
     "large": _scaled(1e3),
     "spikes": _spikes,
+    "heavy": _heavy,
+    "dips": _dips,
     "negative": _negative,
     "ties": _ties,
     "constant": _constant,
@@ -134,7 +197,8 @@ def other_weights(
     """Parameters and running statistics drawn anew; None where the module has none.
 
     What was all ones is drawn about one, what was all zeros about zero, anything else at its own
-    spread; what had no negative value gets none.
+    spread; what had no negative value gets none. What was all but zero (the 1e-6 of a layer scale)
+    is drawn as if it were not: a step that it switches off must be there.
     """
     names = {name for name, _ in module.named_parameters()}
     changed = {}
@@ -151,6 +215,8 @@ def _redrawn(tensor: torch.Tensor, generator: torch.Generator) -> torch.Tensor:
     noise = torch.randn(tensor.shape, generator=generator, dtype=torch.float64)
     if low == high == 0:
         made = 0.3 * noise
+    elif max(high, -low) < _ALL_BUT_ZERO:
+        made = 0.1 * (noise if low < 0 else noise.abs())
     elif low >= 0:
         made = 0.5 * (low + high) * (0.5 + torch.rand(tensor.shape, generator=generator))
     else:

@@ -19,7 +19,7 @@ from musaagent.tools.checked import checked_run, name_the_cause, watch
 from musaagent.tools.gathered import Run, join_real_compile
 from musaagent.tools.judge import explain
 from musaagent.tools.nvcc import RealCompile
-from musaagent.tools.own_sizes import refused_launch
+from musaagent.tools.own_sizes import OwnLaunches, own_launches, plain_names
 from musaagent.tools.precision import precision_flags
 from musaagent.tools.probes import reach_probes, work_probes
 from musaagent.tools.reference_session import ReferenceSession
@@ -173,17 +173,20 @@ def _probe(
         verdict = work_probes(case, run, session, reference, draw)
         if verdict is not None:
             return verdict
-    again: CandidateSession | None = session if session.child.exit is None else None
-    if reference.overrides and case.bench.runs_dry and again is not None:
+    own = OwnLaunches()
+    ran = [launch.kernel for launch in session.evidence.launches.values()]
+    if reference.overrides and case.bench.runs_dry and session.child.exit is None:
         with run.phase("own_sizes"):
-            over = refused_launch(session, reference)
-        again = None
-        if over is not None:
-            run.findings = [over]
-            message = f"at the task's own sizes: {explain(over)}"
+            own = own_launches(session, reference)
+        if own.over is not None:
+            run.findings = [own.over]
+            message = f"at the task's own sizes: {explain(own.over)}"
             return run.verdict(Status.RUNTIME_ERROR, message)
+        if own.ended and not own.kernels:
+            message = "no kernel of its own is launched at the task's own sizes"
+            return run.verdict(Status.ILLEGAL, message)
     if case.options.probes and run.scale != "large":
-        return reach_probes(case, run, reference, draw, again)
+        return reach_probes(case, run, reference, draw, own.kernels - plain_names(ran))
     return None
 
 

@@ -149,6 +149,8 @@ class ReferenceWorker:
             before = tensors
             if stress == "few" and self.drawn is not None:
                 before = trees.flatten(self.drawn, "get_inputs()")[1]
+            if stress == "fixed":
+                tensors = trees.flatten(self.model.inputs(seed + 1), "get_inputs()")[1]
             changed = stressed(stress, before, tensors, seed)
             if changed is None:
                 return {"ok": True, "applies": False}, []

@@ -65,6 +65,27 @@ def test_tolerance_follows_the_dtype(
     assert (compare(got, x).kind is None) is passes
 
 
+def test_a_small_part_of_an_output_is_judged_by_itself(draw: np.random.Generator) -> None:
+    """A tolerance made for a few large values would let most of the output be zeros."""
+    exact = draw.standard_normal((64, 1000))
+    exact[:, 10:] *= 1e-5
+    native = exact.astype(np.float32)
+    assert compare(native, native, exact).kind is None
+    lazy = native.copy()
+    lazy[:, 10:] = 0
+    assert compare(lazy, native, exact).kind is MismatchKind.NUMERIC
+    rounded = native + np.float32(1e-8) * draw.choice([-1, 1], native.shape).astype(np.float32)
+    assert compare(rounded, native, exact).kind is None  # a rounding of the large values
+    noisy = (exact + 1e-6 * draw.standard_normal(exact.shape)).astype(np.float32)
+    assert compare(native, noisy, exact).kind is None  # the reference is no better
+
+
+def test_sums_that_happen_to_be_near_zero_are_no_part(draw: np.random.Generator) -> None:
+    exact = draw.standard_normal((64, 1000))
+    got = (exact + 5e-5).astype(np.float32)
+    assert compare(got, exact.astype(np.float32), exact).kind is None
+
+
 def test_asked_tolerance_is_taken_as_it_is() -> None:
     rule = ToleranceRule(atol=0.5, rtol=0.0)
     result = compare_all(

@@ -14,13 +14,14 @@ from musaagent.tools.candidate import Candidate
 from musaagent.tools.compare import Value
 from musaagent.tools.host.target import HostTarget
 from musaagent.tools.judge import void_outputs
-from musaagent.tools.lanes import lane_sizes
+from musaagent.tools.lanes import LONG, lane_sizes
 from musaagent.tools.legality import illegal_operators
 from musaagent.tools.lending import LentFolder
 from musaagent.tools.plan import TaskScales
 from musaagent.tools.probes import STRESS, defined
 from musaagent.tools.reference_session import Expected, ReferenceSession
 from musaagent.tools.results import Status
+from musaagent.tools.scales import RUN
 from musaagent.tools.stress import other_weights, stressed
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task, load_task
@@ -39,14 +40,14 @@ def generator() -> torch.Generator:
 
 
 @pytest.mark.parametrize("lane", [name for name in STRESS if name != "offset"])
-def test_a_lane_keeps_shapes_and_dtypes_and_leaves_integers(
+def test_a_lane_keeps_shapes_and_dtypes_and_leaves_integers_that_are_drawn(
     lane: str, generator: torch.Generator
 ) -> None:
     drawn = [torch.randn(6, 7, generator=generator), torch.arange(5), torch.rand(9).half()]
     changed = stressed(lane, drawn, [t.clone() for t in drawn], SEED)
     assert changed is not None
     assert [(t.shape, t.dtype) for t in changed] == [(t.shape, t.dtype) for t in drawn]
-    assert torch.equal(changed[1], drawn[1])
+    assert torch.equal(changed[1], drawn[1]) == (lane != "fixed")
     if lane == "views":
         assert torch.equal(changed[0], drawn[0])
         assert not changed[0].is_contiguous()
@@ -57,6 +58,28 @@ def test_a_lane_keeps_shapes_and_dtypes_and_leaves_integers(
 def test_a_lane_that_changes_nothing_says_so() -> None:
     assert stressed("negative", [-torch.rand(4, 4)], [torch.rand(4, 4)], SEED) is None
     assert stressed("large", [torch.arange(4)], [torch.arange(4)], SEED) is None
+
+
+def test_what_each_draw_has_alike_is_changed_within_its_range(generator: torch.Generator) -> None:
+    drawn = torch.randn(20, 30, generator=generator)
+    causal = torch.ones(30, 30).tril().bool()
+    ends, lengths = torch.arange(0, 90, 3), torch.full((20,), 30)
+    kept = [torch.zeros(20, 30), torch.ones(20, 30).bool(), causal, ends, lengths]
+    kept += [torch.zeros(20, dtype=torch.int64)]
+    changed = stressed("fixed", [drawn, *kept], [drawn + 1, *kept], SEED)
+    assert changed is not None
+    assert torch.equal(changed[0], drawn)
+    state, mask, shuffled, offsets, shorter, types = changed[1:]
+    assert float(state.std()) > 0.1
+    assert 0.1 < float((~mask).float().mean()) < 0.4
+    assert not torch.equal(shuffled, causal)
+    assert torch.equal(shuffled.sum(1), causal.sum(1))  # no row of a mask is left empty
+    assert [int(offsets[0]), int(offsets[-1])] == [0, 87]
+    assert bool((offsets.diff() >= 0).all())
+    assert not torch.equal(offsets, ends)
+    assert 1 <= int(shorter.min()) < int(shorter.max()) <= 30
+    assert not types.any()  # an index of zero may be the only one
+    assert stressed("fixed", [drawn], [drawn + 1], SEED) is None
 
 
 def test_few_elements_change_and_the_last_is_one(generator: torch.Generator) -> None:
@@ -79,6 +102,16 @@ def test_other_weights_are_all_other_and_statistics_stay_possible(
     assert all(not torch.equal(changed[k], module.state_dict()[k]) for k in changed)
     assert bool((changed["running_var"] > 0).all())
     assert other_weights(torch.nn.ReLU(), generator) is None
+
+
+def test_weights_that_are_all_but_zero_are_drawn_larger(generator: torch.Generator) -> None:
+    module = torch.nn.LayerNorm(50)
+    torch.nn.init.constant_(module.weight, 1e-6)
+    torch.nn.init.normal_(module.bias, std=1e-6, generator=generator)
+    changed = other_weights(module, generator)
+    assert changed is not None
+    assert all(0.03 < float(changed[name].std()) < 0.3 for name in ("weight", "bias"))
+    assert bool((changed["weight"] >= 0).all())
 
 
 def expected(array: np.ndarray, exact: np.ndarray | None = None) -> Expected:
@@ -114,6 +147,9 @@ def test_sizes_of_the_lanes() -> None:
     source = (TESTS / "exploits" / "tasks" / "long_row_sum.py").read_text()
     task = TaskScales(source)
     assert lane_sizes(task, "own 1") == {"batch": 2}
+    far = TaskScales(source.replace("16384", "393216").replace("8192", "64"))
+    assert far.scale(RUN).overrides["features"] > LONG  # reduced, and still long
+    assert lane_sizes(far, "own 1") == {"batch": 2}
     odd = lane_sizes(task, "odd")
     assert odd is not None
     assert odd["batch"] % 2 == odd["features"] % 2 == 1

@@ -170,9 +170,12 @@ __thread MusahostThread musahost_current = {
 
 int musahost_launch(const MusahostLaunch* request) {
   if (const Refusal refusal = check(*request); refusal.error) return refuse(*request, refusal);
-  if (options.dry) return kSuccess;
   Launch launch;
   launch.request = request;
+  if (options.dry) {
+    count_launch(launch, request->shared_bytes);
+    return kSuccess;
+  }
   prepare(launch);
   run(launch);
   count_launch(launch, launch.static_shared + request->shared_bytes);
