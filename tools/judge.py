@@ -19,7 +19,7 @@ from musaagent.tools.results import (
     Tolerance,
 )
 from musaagent.tools.session import CandidateFailure
-from musaagent.tools.tolerance import ToleranceRule
+from musaagent.tools.tolerance import NOISE, ToleranceRule, root_mean_square
 
 _REMARKS = frozenset({FindingKind.PARTIAL_WARP, FindingKind.UNDEFINED_SHUFFLE})
 """Undefined on paper, harmless on much real hardware: reported, never decisive."""
@@ -195,6 +195,28 @@ def _void(native: Value, exact: np.ndarray | None, rule: ToleranceRule, *, zeros
     own = float(np.abs(native.array - truth).max())
     middle = 0.0 if zeros else (float(truth.min()) + float(truth.max())) / 2
     return bool((np.abs(truth - middle) <= rule.allowed(native.dtype, truth, own)).all())
+
+
+def defined(expected: Expected, lane: str) -> bool:
+    """Whether the reference has an answer there that is more than rounding noise."""
+    for native, exact in zip(expected.native, expected.exact, strict=True):
+        if native.array.dtype.kind not in "fc":
+            continue
+        truth = native.array.astype(np.complex128 if native.array.dtype.kind == "c" else np.float64)
+        finite = np.isfinite(truth)
+        allowed = ~np.isnan(truth) if "infinit" in lane else finite
+        if not allowed.all():
+            return False
+        if exact is None or exact.shape != truth.shape or not truth.size:
+            continue
+        if not (np.isfinite(exact) | ~finite).all():
+            return False
+        kept = exact[finite]
+        size = root_mean_square(np.abs(kept))
+        own = float(np.abs(truth[finite] - kept).max()) if kept.size else 0.0
+        if own > NOISE * size or (lane == "constant" and size < 1e-4):
+            return False
+    return True
 
 
 def _buffer_flags(buffers: list[Value], expected: Expected, rule: ToleranceRule) -> tuple[str, ...]:

@@ -13,12 +13,12 @@ from musaagent.tools.audit import audit
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.compare import Value
 from musaagent.tools.host.target import HostTarget
-from musaagent.tools.judge import void_outputs
+from musaagent.tools.judge import defined, void_outputs
 from musaagent.tools.lanes import LONG, lane_sizes
 from musaagent.tools.legality import illegal_operators
 from musaagent.tools.lending import LentFolder
 from musaagent.tools.plan import TaskScales
-from musaagent.tools.probes import STRESS, defined
+from musaagent.tools.probes import STRESS
 from musaagent.tools.reference_session import Expected, ReferenceSession
 from musaagent.tools.results import Status
 from musaagent.tools.scales import RUN
