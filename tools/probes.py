@@ -165,6 +165,9 @@ def _trial(name: str, judgement: Judgement) -> Trial:
     return Trial(name=name, passed=judgement.ok, worst=min(judgement.worst, 1e308))
 
 
+_LATER = "weights that are loaded later"
+
+
 @dataclass
 class Lanes:
     """Runs beyond the task's own inputs, in a process that is replaced when a lane ends it."""
@@ -280,7 +283,9 @@ class Lanes:
 
     def weights(self, reference: ReferenceSession) -> None:
         """Weights that change after the first call (exploits 19, 45 and 53)."""
-        if self.problem("as constructed", reference, Ask()) or self.ready is not reference:
+        problem = self.problem("as constructed", reference, Ask())
+        self._flag("the task's own inputs, constructed once more", problem)
+        if problem or self.ready is not reference:
             return
         sent = reference.restate(self.draw.getrandbits(48))
         if sent is None or self.session is None:
@@ -290,12 +295,13 @@ class Lanes:
             answer, _ = self.session.request(header, sent.blobs, doing="load other weights")
         except CandidateFailure as failure:
             self._recover(failure)
-            self._flag("weights that are loaded later", failure.message)
+            self._flag(_LATER, failure.message)
             return
-        problem = "after a call it has no parameters of those names and shapes"
         if answer.get("loaded"):
-            problem = self.problem("other weights", reference, Ask())
-        self._flag("weights that are loaded later", problem)
+            self._flag(_LATER, self.problem("other weights", reference, Ask()))
+        elif not any(flag.startswith("weights: differs") for flag in self.run.flags):
+            problem = "its state_dict takes no other weights: it has none of those names and shapes"
+            self._flag(_LATER, problem)
         self.ready = None
 
     def _flag(self, words: str, problem: str) -> None:

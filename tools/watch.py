@@ -5,33 +5,21 @@ that is used again, and what a call leaves behind. It is gathered in the candida
 it can only be trusted as far as `Identities` finds the process as it was.
 """
 
-import builtins
 import hashlib
 import inspect
+import math
 import os
+import secrets
 import sys
 import threading
-import types
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-_WATCHED_MODULES = (
-    *("torch", "torch.nn.functional", "torch.testing", "torch.cuda", "torch.autograd.profiler"),
-    *("torch.musa", "torch.profiler"),
-    *("torch.utils._python_dispatch", "torch.utils.cpp_extension", "torch.overrides"),
-    *("builtins", "gc", "hashlib", "json", "os", "select", "socket", "struct", "threading", "time"),
-)
-_WATCHED_CLASSES = (
-    *("torch:Tensor", "torch._C:TensorBase", "torch.nn:Module", "torch.cuda:Event"),
-    *("torch.cuda:Stream", "torch.utils._python_dispatch:TorchDispatchMode"),
-    *("torch.musa:Event", "torch.musa:Stream"),
-)
-_OURS = "musaagent."
-_FOLLOWS_A_SETTING = frozenset({"torch.Storage"})
-"""Replaced by torch itself, with the default dtype."""
-_CONSTANTS = (int, float, str, tuple, frozenset)
+from musaagent.tools import hooks
+from musaagent.tools.originals import Identities
+
 _MOST_FILES = 2000
 _MOST_KEPT_BYTES = 1 << 30
 """A larger output is not kept until the next call."""
@@ -41,68 +29,47 @@ _POOL_THREAD = "musahost"
 """The name of the host runtime's own threads (runtime/pool.cpp)."""
 
 
+def members(model: Any, kind: str) -> dict[str, Any]:
+    """The tensors of `_parameters` or `_buffers`, by name, each once. No method is called."""
+    found: dict[str, Any] = {}
+    seen: set[int] = set()
+
+    def walk(module: Any, prefix: str) -> None:
+        seen.add(id(module))
+        own = object.__getattribute__(module, "__dict__")
+        for name, tensor in _items(own.get(kind)):
+            if tensor is not None and id(tensor) not in seen:
+                seen.add(id(tensor))
+                found[prefix + name] = tensor
+        for name, child in _items(own.get("_modules")):
+            if child is not None and id(child) not in seen:
+                walk(child, f"{prefix}{name}.")
+
+    walk(model, "")
+    return found
+
+
+def _items(held: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(held, dict):
+        return list(dict.items(held))
+    return list(held.items()) if held is not None else []  # TorchScript's
+
+
+def detached(tensor: Any) -> Any:
+    """A plain tensor of the same memory; nothing that the candidate hung on this one is called."""
+    import torch
+
+    with torch._C.DisableTorchFunction():
+        return torch.Tensor.detach(tensor)
+
+
 def digest(tensor: Any) -> str:
     """Of the values, NaNs included."""
     import torch
 
-    flat = tensor.detach().contiguous().view(-1)
+    flat = detached(tensor).contiguous().view(-1)
     raw = flat.view(torch.uint8) if flat.numel() else flat
     return hashlib.blake2b(raw.numpy().tobytes(), digest_size=16).hexdigest()
-
-
-class Identities:
-    """Functions and classes as they were before the candidate was imported (exploits 28 and 33)."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[Any, str, Any, Any]] = {}
-        self._owners: list[tuple[str, Any, frozenset[str]]] = []
-        for name in _WATCHED_MODULES:
-            module = sys.modules.get(name)
-            if module is not None:
-                self._keep(name, module)
-        for place in _WATCHED_CLASSES:
-            name, _, kind = place.partition(":")
-            owner = getattr(sys.modules.get(name), kind, None)
-            if owner is not None:
-                self._keep(f"{name}.{kind}", owner)
-        for name, module in list(sys.modules.items()):
-            if name.startswith(_OURS) and module is not None:
-                self._keep(name, module)
-                for key, value in list(vars(module).items()):
-                    if isinstance(value, type) and value.__module__ == name:
-                        self._keep(f"{name}.{key}", value)
-
-    def _keep(self, place: str, owner: Any) -> None:
-        self._owners.append((place, owner, frozenset(vars(owner))))
-        for key, value in list(vars(owner).items()):
-            function = callable(value) or isinstance(value, property | staticmethod | classmethod)
-            # Our limits and tables; switches that we turn ourselves are bools.
-            ours = place.startswith(_OURS) and type(value) in _CONSTANTS and key.isupper()
-            if (function or ours) and f"{place}.{key}" not in _FOLLOWS_A_SETTING:
-                self._kept[f"{place}.{key}"] = (owner, key, value, _code(value))
-
-    def replaced(self) -> list[str]:
-        """Names that stand for something else now; new ones count where they hide an old one."""
-        found = []
-        for name, (owner, key, value, code) in self._kept.items():
-            now = vars(owner).get(key)
-            if now is not value or _code(now) is not code:
-                found.append(name)
-        for place, owner, keys in self._owners:
-            for key in vars(owner).keys() - keys:
-                if any(key in vars(hidden) for hidden in _behind(owner)):
-                    found.append(f"{place}.{key}")
-        return found
-
-
-def _behind(owner: Any) -> Iterable[Any]:
-    """Where a name is looked up that `owner` does not have."""
-    return owner.__mro__[1:] if isinstance(owner, type) else (builtins,)
-
-
-def _code(value: Any) -> Any:
-    plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value
-    return plain.__code__ if isinstance(plain, types.FunctionType) else None
 
 
 def settings() -> dict[str, str]:
@@ -125,7 +92,12 @@ def differences(before: dict[str, str], now: dict[str, str]) -> list[str]:
 FEW_ELEMENTS = 256
 """A few sizes or flags may be read back in forward; more is work that is done on the CPU."""
 
+_MANY_VALUES = "host.copy of more than a few values"
 _COPIES = frozenset({"aten.clone.default", "aten._to_copy.default", "aten.copy_.default"})
+
+
+_NO_WORK = frozenset({"profiler"})
+"""Namespaces of operators that compute nothing: marks in a profile."""
 
 
 def _real_device(tensor: Any) -> str:
@@ -179,7 +151,7 @@ def operator_recorder() -> Any:
         def _count_host_copy(self, elements: int) -> None:
             before, self._items = self._items, self._items + elements
             if before <= FEW_ELEMENTS < self._items:
-                self.names.append("host.copy of more than a few values")
+                self.names.append(_MANY_VALUES)
 
     return Recorder()
 
@@ -192,19 +164,32 @@ def _line_in(file_name: str) -> int:
     return frame.f_lineno if frame is not None else 0
 
 
+class ThreadRecord:
+    """What `operators_in_all_threads` saw."""
+
+    def __init__(self, active: bool) -> None:
+        self.active = active
+        self.operators: list[str] = []
+        self.moved = 0
+        """Elements that torch copied within `part_of`, in any thread."""
+        self.part = f"musaagent {secrets.token_hex(8)}"
+        """Name of a mark for the part of it that is the candidate's."""
+
+
 @contextmanager
-def operators_in_all_threads(names: list[str], active: bool) -> Iterator[None]:
-    """Adds every operator that runs, in any thread and under any Python mode (exploits 1, 10, 31).
+def operators_in_all_threads(active: bool) -> Iterator[ThreadRecord]:
+    """Notes every operator that runs, in any thread and under any Python mode (exploits 1, 10, 31).
 
     Operators that only call others are left out. Where this torch cannot do it, a line that is no
     legal operator says so: the check fails closed.
     """
+    record = ThreadRecord(active)
     if not active:
-        yield
+        yield record
         return
     from torch.autograd import profiler
 
-    options: dict[str, Any] = {"use_kineto": False}
+    options: dict[str, Any] = {"use_kineto": False, "record_shapes": True}
     try:
         from torch._C._profiler import _ExperimentalConfig
 
@@ -212,10 +197,41 @@ def operators_in_all_threads(names: list[str], active: bool) -> Iterator[None]:
     except (ImportError, TypeError):
         pass  # before torch 2.8: this thread alone
     with profiler.profile(**options) as profile:
+        yield record
+    _read_events(profile.function_events or (), record)
+
+
+def _read_events(events: Iterable[Any], record: ThreadRecord) -> None:
+    known = namespaces() - _NO_WORK
+    part = next((e.time_range for e in events if e.name == record.part), None)
+    if part is None:
+        record.operators.append("record.lost: somebody else's profile")
+        return
+    values = 0
+    for event in events:
+        space, _, operator = event.name.partition("::")
+        if not operator or space not in known:
+            continue
+        if space != "aten" or not _composite(event.name):
+            record.operators.append(event.name)
+        inside = part.start <= event.time_range.start <= part.end
+        if inside and event.name == "aten::copy_":
+            record.moved += math.prod(event.input_shapes[0])
+        values += inside and event.name == "aten::_local_scalar_dense"
+    if values > FEW_ELEMENTS:
+        record.operators.append(_MANY_VALUES)
+
+
+@contextmanager
+def part_of(record: ThreadRecord) -> Iterator[None]:
+    """Marks what runs in it as the candidate's, for the figures that our own calls add to."""
+    if not record.active:
+        yield  # another profiler would take the mark for work
+        return
+    from torch.autograd import profiler
+
+    with profiler.record_function(record.part):
         yield
-    for event in profile.function_events or ():
-        if event.name.startswith("aten::") and not _composite(event.name):
-            names.append(event.name)
 
 
 def _composite(name: str) -> bool:
@@ -266,6 +282,12 @@ class Leftovers:
         return seen
 
 
+def _python_threads() -> set[str]:
+    """By name, or by number where `threading` does not know of them."""
+    names = {t.ident: t.name for t in threading.enumerate()}
+    return {names.get(ident) or f"number {ident}" for ident in sys._current_frames()}
+
+
 def _native_threads() -> Iterator[str]:
     """Threads that neither Python nor the host runtime's pool started, by id and name."""
     python = {t.native_id for t in threading.enumerate()} | {os.getpid()}
@@ -311,7 +333,7 @@ class Watcher:
     def __init__(
         self, summed: Callable[[Any], str] = digest, *, native_threads: bool = True
     ) -> None:
-        self.identities = Identities()
+        self.identities: Identities
         self.settings = settings()
         self._namespaces = namespaces()
         self._summed = summed
@@ -319,6 +341,11 @@ class Watcher:
         self._outputs: list[tuple[Any, str]] = []
         self._parameters: dict[str, str] = {}
         self._leftovers = Leftovers(native_threads)
+        self._threads = _python_threads()
+
+    def seal(self, *objects: Any) -> None:
+        """All that is there now is original. `objects` of ours are watched like classes."""
+        self.identities = Identities((*objects, self))
 
     def own_namespaces(self) -> tuple[str, ...]:
         """Namespaces of operators that the candidate registered, as `mine.`.
@@ -329,7 +356,7 @@ class Watcher:
         return tuple(f"{name}." for name in sorted(namespaces() - self._namespaces))
 
     def begin(self, model: Any) -> None:
-        self._parameters = {name: self._summed(p) for name, p in model.named_parameters()}
+        self._parameters = {n: self._summed(p) for n, p in members(model, "_parameters").items()}
 
     @contextmanager
     def leftovers(self) -> Iterator[None]:
@@ -337,14 +364,19 @@ class Watcher:
         self._leftovers = Leftovers(self._native_threads)
         yield
 
+    def _left_behind(self) -> list[str]:
+        """Of this call; and Python's threads that run since the import, whoever started them."""
+        older = _python_threads() - self._threads
+        return sorted({*self._leftovers.found(), *(f"thread {name}" for name in older)})
+
     def forget_outputs(self) -> None:
         self._outputs = []
 
     def end(self, model: Any, inputs: Iterable[Any], outputs: Iterable[Any]) -> dict[str, Any]:
         told = {
-            "replaced": self.identities.replaced(),
+            "replaced": hooks.shadows(inputs, outputs),
             "switched": differences(self.settings, settings()),
-            "left_behind": self._leftovers.found(),
+            "left_behind": self._left_behind(),
         }
         return told | self._compared(model, inputs, outputs)
 
@@ -352,13 +384,13 @@ class Watcher:
         self, model: Any, inputs: Iterable[Any], outputs: Iterable[Any]
     ) -> dict[str, Any]:
         overwritten = [1 for tensor, was in self._outputs if self._summed(tensor) != was]
-        lent = {t.untyped_storage().data_ptr() for t in (*inputs, *model.parameters())}
+        now = members(model, "_parameters")
+        lent = {t.untyped_storage().data_ptr() for t in (*inputs, *now.values())}
         self._outputs = [
             (t, self._summed(t))
             for t in outputs
             if t.untyped_storage().data_ptr() not in lent and t.nbytes <= _MOST_KEPT_BYTES
         ]
-        now = dict(model.named_parameters())
         changed = [
             name
             for name, was in self._parameters.items()

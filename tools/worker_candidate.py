@@ -12,17 +12,21 @@ import os
 import sys
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from musaagent.tools import trees
+from musaagent.tools import hooks, trees
 from musaagent.tools.watch import (
     CANDIDATE_FILE,
+    ThreadRecord,
     Watcher,
+    detached,
     digest,
+    members,
     operator_recorder,
     operators_in_all_threads,
+    part_of,
 )
 from musaagent.tools.weights import align_state, load_state, shifted
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
@@ -41,6 +45,7 @@ def main(channel: Channel) -> None:
 
 
 def serve(channel: Channel, worker: "CandidateWorker") -> None:
+    check: Callable[[], list[str]] | None = None
     while True:
         header, blobs = channel.recv(None)
         if header["op"] == "stop":
@@ -51,6 +56,12 @@ def serve(channel: Channel, worker: "CandidateWorker") -> None:
             answer, out = {"ok": False, "error": describe_error(error)}, []
             with contextlib.suppress(Exception):  # before setup there is no runtime to ask
                 answer["report"] = worker.report()
+        if header["op"] == "setup" and answer["ok"]:
+            check = worker.watcher.identities.check
+            hooks.hold_code()
+        if check is not None:
+            # Here, for whatever runs below can be made another by what is below.
+            answer["replaced"] = [*answer.get("replaced", []), *check()]
         channel.send(answer | {"nonce": header.get("nonce")}, out)
 
 
@@ -106,6 +117,7 @@ class CandidateWorker:
         import torch
 
         from musaagent.tools.host import bridge, torch_shim
+        from musaagent.tools.host.torch_shim_state import state
 
         torch.set_num_threads(1)
         self.checked = bool(header["checked"])
@@ -113,6 +125,7 @@ class CandidateWorker:
         self.order(header)
         torch_shim.install(self.build)
         self.watcher = Watcher()
+        self.watcher.seal(self, self.channel, state, bridge.runtime())
         return {"ok": True}, []
 
     def order(self, header: dict[str, Any]) -> None:
@@ -195,54 +208,59 @@ class CandidateWorker:
         return {"ok": True, "loaded": loaded, "report": self.report()}, []
 
     def run(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[Any]]:
+        """Forward. All of the candidate's code that may know of the inputs runs in the record, with
+        what a module or an output calls by itself, until the values are copied into the answer.
+        """
+        self.order(header)
+        fresh = decode_tensors(header["tensors"], blobs)
+        self._place_inputs([shifted(t) for t in fresh] if header.get("offset") else fresh)
+        own = self.watcher.own_namespaces()
+        recorder = operator_recorder()
+        with operators_in_all_threads(bool(header.get("every_thread") or own)) as everywhere:
+            answer, out, outputs = self._forward(header, recorder, everywhere)
+        ran = [*recorder.names, *everywhere.operators]
+        answer |= {
+            "operators": [name for name in ran if not name.replace("::", ".").startswith(own)],
+            "operator_lines": recorder.lines,
+            "moved_elements": max(recorder.moved, everywhere.moved),
+            "report": self.report(),
+        }
+        return answer | Watcher.end(self.watcher, self.model, self.inputs, outputs), out
+
+    def _forward(
+        self, header: dict[str, Any], recorder: Any, everywhere: ThreadRecord
+    ) -> tuple[dict[str, Any], list[Any], list[Any]]:
+        """The answer so far, its bytes, and the outputs."""
         import torch
 
         from musaagent.tools.host import bridge
         from musaagent.tools.host.torch_shim_state import state
         from musaagent.tools.reference import call_arguments
 
-        self.order(header)
-        fresh = decode_tensors(header["tensors"], blobs)
-        self._place_inputs([shifted(t) for t in fresh] if header.get("offset") else fresh)
         positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
         before = [digest(t) for t in self.inputs]
-        recorder = operator_recorder()
-        ran, own = recorder.names, self.watcher.own_namespaces()
         self.report()
         self.watcher.begin(self.model)
         torch.manual_seed(header["seed"])
-        deep = bool(header.get("every_thread") or own)
         with (
             self.mode(header.get("mode", "")),
-            operators_in_all_threads(ran, deep),
             torch.no_grad(),
+            part_of(everywhere),
             recorder,
             state.watching_host_copies(),
             self.watcher.leftovers(),
         ):
             result = self.model(*positional, **named)
+            # A list of a class of its own computes when it is read.
+            tree, outputs = trees.flatten(result, "output")
         bridge.synchronize()
-        changed = [i for i, t in enumerate(self.inputs) if digest(t) != before[i]]
-        tree, outputs = trees.flatten(result, "output")
-        plain = (torch.Tensor, torch.nn.Parameter)
-        odd = [type(t).__name__ for t in outputs if type(t) not in plain]
-        names, buffers = named_buffers(self.model)
-        metas, out = encode_tensors([t.detach() for t in outputs] + buffers)
-        answer = {
-            "ok": True,
-            "tree": tree,
-            "tensors": metas,
-            "buffers": names,
-            "changed_inputs": changed,
-            "odd_types": odd,
-            "operators": [name for name in ran if not name.startswith(own)],
-            "operator_lines": recorder.lines,
-            "moved_elements": recorder.moved,
+        answer, out = packed(tree, outputs, self.model)
+        answer |= {
+            "changed_inputs": [i for i, t in enumerate(self.inputs) if digest(t) != before[i]],
             "host_copies": state.host_copies,
             "uses": state.uses,
-            "report": self.report(),
         }
-        return answer | Watcher.end(self.watcher, self.model, self.inputs, outputs), list(out)
+        return answer, out, outputs
 
     @contextlib.contextmanager
     def mode(self, name: str) -> Iterator[None]:
@@ -337,6 +355,20 @@ def load_pybind(name: str, path: str) -> types.ModuleType:
     return module
 
 
-def named_buffers(model: Any) -> tuple[list[str], list[Any]]:
-    pairs = list(model.named_buffers())
-    return [name for name, _ in pairs], [b.detach() for _, b in pairs]
+def packed(tree: trees.Tree, outputs: list[Any], model: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The answer of a run as far as it is values, and their bytes as they are now."""
+    import torch
+
+    plain = (torch.Tensor, torch.nn.Parameter)
+    odd = [type(t).__name__ for t in outputs if type(t) not in plain]
+    buffers = members(model, "_buffers")
+    tensors = [detached(t) for t in (*outputs, *buffers.values())]
+    metas, out = encode_tensors(tensors)
+    answer = {
+        "ok": True,
+        "tree": tree,
+        "tensors": metas,
+        "buffers": list(buffers),
+        "odd_types": odd,
+    }
+    return answer, [bytes(blob) for blob in out]

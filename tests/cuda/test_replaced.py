@@ -26,7 +26,7 @@ PATCHES = {
 PROGRAM = """
 import json, sys, time, torch, torch._dynamo, torch.profiler
 from musaagent.tools.cuda import clock, kernels
-from musaagent.tools.watch import Identities
+from musaagent.tools.originals import Identities
 known = Identities()
 found = [known.replaced()]
 kept = clock._elapsed, clock._record, clock._synchronize, clock._perf_counter

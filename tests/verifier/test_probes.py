@@ -17,6 +17,7 @@ from musaagent.tools.judge import defined, void_outputs
 from musaagent.tools.lanes import LONG, lane_sizes
 from musaagent.tools.legality import illegal_operators
 from musaagent.tools.lending import LentFolder
+from musaagent.tools.originals import Identities
 from musaagent.tools.plan import TaskScales
 from musaagent.tools.probes import STRESS
 from musaagent.tools.reference_session import Expected, ReferenceSession
@@ -26,7 +27,6 @@ from musaagent.tools.stress import other_weights, stressed
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task, load_task
 from musaagent.tools.tolerance import ToleranceRule
-from musaagent.tools.watch import Identities
 from musaagent.tools.wire import Channel
 
 TESTS = Path(__file__).resolve().parents[1]

@@ -11,13 +11,21 @@ from typing import Any
 from musaagent.tools import trees
 from musaagent.tools.cuda import device_api
 from musaagent.tools.cuda.holding import Launches
-from musaagent.tools.watch import Watcher, digest, operator_recorder, operators_in_all_threads
+from musaagent.tools.watch import (
+    ThreadRecord,
+    Watcher,
+    detached,
+    digest,
+    operator_recorder,
+    operators_in_all_threads,
+    part_of,
+)
 from musaagent.tools.weights import align_state
-from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
+from musaagent.tools.wire import Channel, decode_tensors
 from musaagent.tools.worker_candidate import (
     CandidateWorker,
     load_pybind,
-    named_buffers,
+    packed,
     request_fields,
     serve,
 )
@@ -57,7 +65,7 @@ def raw_bytes(tensor: Any) -> Any:
     """The values as a flat byte tensor, which compares NaNs too."""
     import torch
 
-    return tensor.detach().contiguous().view(-1).view(torch.uint8)
+    return detached(tensor).contiguous().view(-1).view(torch.uint8)
 
 
 def device_digest(tensor: Any) -> str:
@@ -117,6 +125,7 @@ class CudaWorker(CandidateWorker):
             clock.bind()
         # The driver starts threads, which are not looked at; values are summed up on the card.
         self.watcher = Watcher(device_digest, native_threads=False)
+        self.watcher.seal(self, self.channel)
         return {"ok": True}, []
 
     def install(self, header: dict[str, Any]) -> None:
@@ -181,52 +190,61 @@ class CudaWorker(CandidateWorker):
         return {"ok": True, "state": agreement, "report": ""}, []
 
     def run(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
+        """As on the host: the record begins before any code of the candidate's can run."""
+        import torch
+
+        self._place_inputs([put(t) for t in decode_tensors(header["tensors"], blobs)])
+        before = [raw_bytes(t).clone() for t in self.inputs]
+        self.watcher.begin(self.model)
+        device_api.api().synchronize()  # our own copies are not among its kernels
+        recorder, own = operator_recorder(), self.watcher.own_namespaces()
+        held = header.get("mode") == "no_kernels"  # watched in another way
+        deep = bool(header.get("every_thread") or own) and not held
+        with operators_in_all_threads(deep) as everywhere:
+            answer, out, outputs = self._recorded(header, recorder, everywhere, deep)
+        changed = [i for i, t in enumerate(self.inputs) if not torch.equal(raw_bytes(t), before[i])]
+        ran = [*recorder.names, *everywhere.operators]
+        answer |= {
+            "changed_inputs": changed,
+            "operators": [name for name in ran if not name.replace("::", ".").startswith(own)],
+            "operator_lines": recorder.lines,
+            "moved_elements": max(recorder.moved, everywhere.moved),
+            "report": "",
+        }
+        answer |= Watcher.end(self.watcher, self.model, self.inputs, outputs)
+        return answer, out
+
+    def _recorded(
+        self, header: dict[str, Any], recorder: Any, everywhere: ThreadRecord, deep: bool
+    ) -> tuple[dict[str, Any], list[Any], list[Any]]:
         import torch
 
         from musaagent.tools.cuda.kernels import record_kernels
 
-        self._place_inputs([put(t) for t in decode_tensors(header["tensors"], blobs)])
         call = self._bound(header["inputs"])
-        before = [raw_bytes(t).clone() for t in self.inputs]
-        self.watcher.begin(self.model)
-        device_api.api().synchronize()  # our own copies are not among its kernels
-        recorder = operator_recorder()
-        ran, own = recorder.names, self.watcher.own_namespaces()
         held = header.get("mode") == "no_kernels"  # whether it worked is seen by what ran
-        deep = bool(header.get("every_thread") or own) and not held
         watched = bool(header.get("watch_kernels") or held) and not deep  # one profiler at a time
 
         def forward() -> Any:
             with (
                 self.mode(header.get("mode", "")),
-                operators_in_all_threads(ran, deep),
                 torch.no_grad(),
+                part_of(everywhere),
                 recorder,
                 self.watcher.leftovers(),
             ):
-                return call()
+                # A list of a class of its own computes when it is read.
+                return trees.flatten(call(), "output")
 
         torch.manual_seed(header["seed"])
         kernels, unseen = None, ""
         if watched:
-            result, kernels, unseen = record_kernels(forward)
+            (tree, outputs), kernels, unseen = record_kernels(forward)
         else:
-            result = forward()
+            tree, outputs = forward()
         device_api.api().synchronize()
-        changed = [i for i, t in enumerate(self.inputs) if not torch.equal(raw_bytes(t), before[i])]
-        answer, out = self._packed(result)
-        _, outputs = trees.flatten(result, "output")
-        answer |= {
-            "changed_inputs": changed,
-            "operators": [name for name in ran if not name.startswith(own)],
-            "operator_lines": recorder.lines,
-            "moved_elements": recorder.moved,
-            "kernels": kernels,
-            "kernels_unseen": unseen,
-            "report": "",
-        }
-        answer |= Watcher.end(self.watcher, self.model, self.inputs, outputs)
-        return answer, out
+        answer, out = packed(tree, outputs, self.model)
+        return answer | {"kernels": kernels, "kernels_unseen": unseen}, out, outputs
 
     @contextlib.contextmanager
     def mode(self, name: str) -> Iterator[None]:
@@ -241,17 +259,6 @@ class CudaWorker(CandidateWorker):
         finally:
             self.launches_of_modules.hold(False)
             bridge.set_launching(True)
-
-    def _packed(self, result: Any) -> _Answer:
-        import torch
-
-        tree, outputs = trees.flatten(result, "output")
-        plain = (torch.Tensor, torch.nn.Parameter)
-        odd = [type(t).__name__ for t in outputs if type(t) not in plain]
-        names, buffers = named_buffers(self.model)
-        metas, out = encode_tensors([t.detach() for t in outputs] + buffers)
-        answer = {"ok": True, "tree": tree, "tensors": metas, "buffers": names, "odd_types": odd}
-        return answer, list(out)
 
     def _bound(self, tree: Any) -> Any:
         """forward on the current input buffers."""
@@ -305,9 +312,8 @@ class CudaWorker(CandidateWorker):
         kept = found.pop("kept")
         if kept is None:
             return {"ok": True, **found}, []
-        answer, out = self._packed(kept)
-        replaced = self.watcher.identities.replaced()
-        said = {"changed_inputs": [], "operators": [], "replaced": replaced}
+        answer, out = packed(*trees.flatten(kept, "output"), self.model)
+        said: dict[str, Any] = {"changed_inputs": [], "operators": []}
         return answer | found | said, out
 
     def profile(self) -> _Answer:

@@ -4,6 +4,7 @@ Tensors stay ordinary CPU tensors. Their `device` says cuda:0, and whatever name
 accepted, so that stock candidates run unmodified; all else is torch's own behaviour.
 """
 
+import functools
 import importlib.abc
 import importlib.machinery
 import sys
@@ -113,5 +114,15 @@ def _install_compile() -> None:
     def compile_in_place(self: Any, *args: Any, **options: Any) -> None:
         uses.append("torch.compile")
 
+    def noted(name: str, original: Any) -> Any:
+        @functools.wraps(original)
+        def make(*args: Any, **kwargs: Any) -> Any:
+            uses.append(name)
+            return original(*args, **kwargs)
+
+        return make
+
+    for name in ("script", "trace"):  # its functions read tensors with no operator
+        setattr(torch.jit, name, noted(f"torch.jit.{name}", getattr(torch.jit, name)))
     torch.compile = compile_
     torch.nn.Module.compile = compile_in_place  # type: ignore[method-assign]

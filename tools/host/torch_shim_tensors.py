@@ -24,6 +24,7 @@ _LIKE = (
     "randint_like",
 )
 _NEW = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full", "new_tensor")
+_CAPSULES = frozenset({"to_dlpack", "_to_dlpack", "_to_dlpack_versioned"})
 _LEGACY = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 
 
@@ -113,6 +114,9 @@ def _install_moves() -> None:
     tensor.type = _type
     for name in ("numpy", "tolist", "__array__", "__dlpack__", "__reduce_ex__"):
         setattr(tensor, name, _to_host(name, getattr(tensor, name)))
+    for place in (torch, torch._C, torch.utils.dlpack):
+        for name in _CAPSULES & vars(place).keys():
+            setattr(place, name, _to_host(name, getattr(place, name)))
 
     def move(self: Any, device: Any = None) -> Any:
         return self._apply(lambda t: t.musa(device))
@@ -127,6 +131,7 @@ def _to_host(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         State.note_host_copy(state, self, f"{name}()")
         return original(self, *args, **kwargs)
 
+    del take.__wrapped__
     return take
 
 
