@@ -43,7 +43,10 @@ _INSIDES = (
     *("__globals__", "__closure__", "__wrapped__", "__code__", "__subclasses__"),
     *("f_back", "f_globals", "f_locals", "tb_frame", "gi_frame"),
 )
-_POINTERS = ("__array_interface__", "from_address", "frombuffer", "ctypeslib")
+_POINTERS = (
+    *("__array_interface__", "from_address", "frombuffer", "ctypeslib", "TensorBase"),
+    *("StorageBase", "_TensorBase"),
+)
 _MODES = ("_disable_current_modes", "_DisableTorchDispatch", "no_dispatch", "_profiler_enabled")
 # Calls of ATen that compute; making and viewing tensors is bookkeeping.
 _CPP_WORK = re.compile(

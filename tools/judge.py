@@ -169,6 +169,9 @@ def remarks(answer: dict[str, Any], expected: Expected) -> tuple[str, ...]:
         flags.append(
             "an output that an earlier call returned has other values now: its memory is used again"
         )
+    flags += [
+        f"host code: {how}; what it reads is not seen" for how in _words(answer.get("unwatched"))
+    ]
     moved, size = answer.get("moved_elements"), sum(v.array.size for v in expected.native)
     if isinstance(moved, int) and size > 1 and 2 * moved >= size:
         flags.append(f"torch copied {moved} elements in forward; the outputs have {size}")

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from musaagent.tools.host.host_access import host_access
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.results import Build, Finding, FindingKind, Launch, Status
 from musaagent.tools.wire import Channel, WireError
@@ -180,6 +181,8 @@ class CandidateSession:
         self.child.kill()
         if code is None:
             message = f"sent no valid answer when it was to {doing}: {error}"
+        elif touched := host_access(self.child.stderr_tail):
+            message = touched
         elif code < 0:
             message = f"the process died of {_signal_name(-code)} when it was to {doing}"
         else:

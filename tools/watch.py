@@ -69,7 +69,16 @@ def digest(tensor: Any) -> str:
 
     flat = detached(tensor).contiguous().view(-1)
     raw = flat.view(torch.uint8) if flat.numel() else flat
-    return hashlib.blake2b(raw.numpy().tobytes(), digest_size=16).hexdigest()
+    values = torch._C.TensorBase.numpy(raw)  # the host target's stand-in would copy it
+    return hashlib.blake2b(values.tobytes(), digest_size=16).hexdigest()
+
+
+def _memory(tensor: Any) -> int:
+    """The address of the storage, whatever the host target's stand-in says."""
+    import torch
+
+    storage_base: Any = torch._C.StorageBase
+    return int(storage_base.data_ptr(tensor.untyped_storage()))
 
 
 def settings() -> dict[str, str]:
@@ -108,6 +117,12 @@ def _real_device(tensor: Any) -> str:
     return str(device.__get__(tensor).type) if isinstance(tensor, torch.Tensor) else "cpu"
 
 
+class Places:
+    """Where tensors are. The host target has an answer of its own, as all of its are on the CPU."""
+
+    device_of: Callable[[Any], str] = staticmethod(_real_device)
+
+
 def operator_recorder() -> Any:
     """A dispatch mode that notes every ATen operator, called from Python or from C++."""
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -144,7 +159,7 @@ def operator_recorder() -> Any:
 
         def _note_host_copy(self, source: Any, result: Any) -> None:
             """On a GPU: values that go to the CPU, where their work would be seen by nobody."""
-            kinds = (_real_device(source), _real_device(result))
+            kinds = (Places.device_of(source), Places.device_of(result))
             if kinds[0] != "cpu" == kinds[1]:
                 self._count_host_copy(source.numel())
 
@@ -385,11 +400,11 @@ class Watcher:
     ) -> dict[str, Any]:
         overwritten = [1 for tensor, was in self._outputs if self._summed(tensor) != was]
         now = members(model, "_parameters")
-        lent = {t.untyped_storage().data_ptr() for t in (*inputs, *now.values())}
+        lent = {_memory(t) for t in (*inputs, *now.values())}
         self._outputs = [
             (t, self._summed(t))
             for t in outputs
-            if t.untyped_storage().data_ptr() not in lent and t.nbytes <= _MOST_KEPT_BYTES
+            if _memory(t) not in lent and t.nbytes <= _MOST_KEPT_BYTES
         ]
         changed = [
             name

@@ -19,6 +19,7 @@ from typing import Any
 from musaagent.tools import hooks, trees
 from musaagent.tools.watch import (
     CANDIDATE_FILE,
+    Places,
     ThreadRecord,
     Watcher,
     detached,
@@ -117,13 +118,17 @@ class CandidateWorker:
         import torch
 
         from musaagent.tools.host import bridge, torch_shim
-        from musaagent.tools.host.torch_shim_state import state
+        from musaagent.tools.host.bridge_device import place_of
+        from musaagent.tools.host.torch_shim_state import State, state
 
         torch.set_num_threads(1)
         self.checked = bool(header["checked"])
         bridge.load_runtime(header["runtime"])
         self.order(header)
+        bridge.set_guard(not self.checked)
+        bridge.runtime().on_host_copy = lambda t, way: State.note_host_copy(state, t, way)
         torch_shim.install(self.build)
+        Places.device_of = staticmethod(place_of)
         self.watcher = Watcher()
         self.watcher.seal(self, self.channel, state, bridge.runtime())
         return {"ok": True}, []
@@ -159,7 +164,11 @@ class CandidateWorker:
         module = types.ModuleType(CANDIDATE_MODULE)
         module.__file__ = str(path)
         sys.modules[CANDIDATE_MODULE] = module
-        exec(compile(source, str(path), "exec"), module.__dict__)
+        from musaagent.tools.host import bridge
+        from musaagent.tools.host.bridge_device import following
+
+        with following(), bridge.candidate_code():
+            exec(compile(source, str(path), "exec"), module.__dict__)
         if not isinstance(getattr(module, "ModelNew", None), type):
             raise AttributeError("the candidate defines no class ModelNew")
         self.module = module
@@ -170,6 +179,8 @@ class CandidateWorker:
     ) -> tuple[dict[str, Any], list[Any]]:
         import torch
 
+        from musaagent.tools.host import bridge
+        from musaagent.tools.host.bridge_device import following, host_tensors
         from musaagent.tools.reference import call_arguments
 
         tensors = decode_tensors(header["tensors"], blobs)
@@ -180,10 +191,13 @@ class CandidateWorker:
         torch.manual_seed(header["seed"])
         assert self.module is not None
         positional, named = call_arguments(init)
-        model = self.module.ModelNew(*positional, **named)
+        with following(), bridge.candidate_code():
+            model = self.module.ModelNew(*positional, **named)
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
         agreement = align_state(model, state)
+        for tensor in (*model.parameters(), *model.buffers()):
+            host_tensors.discard(tensor)  # the harness of a GPU moves the model there
         self.watcher.forget_outputs()
         if self.checked:
             self._guard_state(model)
@@ -240,6 +254,7 @@ class CandidateWorker:
         positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
         before = [digest(t) for t in self.inputs]
         self.report()
+        bridge.take_host_use()
         self.watcher.begin(self.model)
         torch.manual_seed(header["seed"])
         with (
@@ -249,15 +264,22 @@ class CandidateWorker:
             recorder,
             state.watching_host_copies(),
             self.watcher.leftovers(),
+            bridge.candidate_code(),
         ):
             result = self.model(*positional, **named)
             # A list of a class of its own computes when it is read.
             tree, outputs = trees.flatten(result, "output")
         bridge.synchronize()
+        taken, unwatched = bridge.take_host_use()
+        if not self.checked and bridge.runtime().device is None:
+            unwatched.append("its guard was switched off")
+        if self.pybind:
+            unwatched.append("it is built with torch's own headers")
         answer, out = packed(tree, outputs, self.model)
         answer |= {
             "changed_inputs": [i for i, t in enumerate(self.inputs) if digest(t) != before[i]],
-            "host_copies": state.host_copies,
+            "host_copies": state.host_copies + taken,
+            "unwatched": unwatched,
             "uses": state.uses,
         }
         return answer, out, outputs
@@ -287,6 +309,7 @@ class CandidateWorker:
 
         assert self.module is not None
         self.model, self.inputs = None, []
+        bridge.set_guard(False)
         bridge.set_dry(True)
         with torch.no_grad(), unfilled():
             init = trees.unflatten(header["init"], zeros(header["init_metas"]))

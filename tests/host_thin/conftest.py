@@ -55,6 +55,11 @@ def checked_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def device_library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compile_source(HERE / "device.cu", tmp_path_factory.mktemp("device") / "device.so")
+
+
+@pytest.fixture(scope="session")
 def functions(library: Path, runtime_library: Path) -> ModuleType:
     from musaagent.tools.host import bridge
 

@@ -5,20 +5,24 @@ asks of torch comes here through one callback.
 """
 
 import atexit
+import contextlib
 import ctypes
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import torch
 
 from musaagent.tools.host import bridge_memory
+from musaagent.tools.host.bridge_device import DeviceMemory
 from musaagent.tools.host.bridge_functions import Form, Function
 from musaagent.tools.host.bridge_runtime import Runtime
 from musaagent.tools.host.bridge_values import (
     Value,
 )
+from musaagent.tools.watch import FEW_ELEMENTS
 
+_FEW_BYTES = 8 * FEW_ELEMENTS
 _FUNCTIONS_SYMBOL = "musahost_thin_functions"
 _MODULE_SYMBOL = "musahost_thin_module"
 
@@ -63,6 +67,39 @@ def set_dry(dry: bool) -> None:
 def set_launching(launching: bool) -> None:
     """Off: launches are checked and do nothing, while memory is poisoned as ever."""
     runtime().library.musahost_set_dry(int(not launching))
+
+
+def set_guard(on: bool) -> None:
+    """On: host code cannot reach tensors; a load or store of it ends the process."""
+    loaded = runtime()
+    loaded.device = (loaded.device or DeviceMemory(loaded.library)) if on else None
+    loaded.library.musahost_set_guard(int(on))
+
+
+@contextlib.contextmanager
+def candidate_code() -> Iterator[None]:
+    """Threads that start within and stay are the candidate's, others are torch's."""
+    device = runtime().device
+    if device is not None:
+        device.enter_candidate()
+    try:
+        yield
+    finally:
+        if device is not None:
+            device.leave_candidate()
+
+
+def take_host_use() -> tuple[list[str], list[str]]:
+    """Since the last call: what host code was given of the device's memory, where it is much; and
+    what hides whether it was.
+    """
+    loaded = runtime()
+    taken, unwatched = loaded.library.musahost_take_host_bytes(), []
+    if loaded.library.musahost_take_threads_beside():
+        unwatched.append("threads of its own were there while a kernel ran")
+    if loaded.device is not None and loaded.device.unwatched:
+        unwatched.append(f"{loaded.device.unwatched >> 10} KB of tensors could not be guarded")
+    return [f"{taken} bytes"] if taken > _FEW_BYTES else [], unwatched
 
 
 def load_library(
@@ -151,7 +188,16 @@ def data_pointer(tensor: torch.Tensor) -> int:
     """Tensor.data_ptr for candidates: an address that Python saw may go into a kernel."""
     if _runtime is not None and _runtime.registry.enabled:
         _runtime.registry.hold(tensor)
+    if _runtime is not None and type(tensor) in (torch.Tensor, torch.nn.Parameter):
+        return _runtime.address(tensor)
     return bridge_memory.data_pointer(tensor)
+
+
+def storage_pointer(storage: torch.UntypedStorage) -> int:
+    """UntypedStorage.data_ptr for candidates."""
+    if _runtime is not None and _runtime.device is not None:
+        return _runtime.device.storage_address(storage)
+    return bridge_memory.storage_pointer(storage)
 
 
 _ERROR_TEXTS = {

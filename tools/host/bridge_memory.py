@@ -13,6 +13,7 @@ POISON = 0xFF
 
 # The shim may replace the attributes on torch.Tensor; the originals stay on the base class.
 data_pointer: Callable[[torch.Tensor], int] = torch._C.TensorBase.data_ptr
+storage_pointer: Callable[[torch.UntypedStorage], int] = torch._C.StorageBase.data_ptr  # type: ignore[attr-defined]
 _empty_strided = torch.empty_strided
 
 poisoning = True
@@ -29,7 +30,7 @@ def poison(tensor: torch.Tensor) -> None:
     """Fills the whole storage with POISON."""
     storage = tensor.untyped_storage()
     if poisoning and storage.nbytes():
-        ctypes.memset(storage.data_ptr(), POISON, storage.nbytes())
+        ctypes.memset(storage_pointer(storage), POISON, storage.nbytes())
 
 
 def guard_storage(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
@@ -83,12 +84,12 @@ class Registry:
 
     def name(self, tensor: torch.Tensor, name: str) -> None:
         """The name that reports give the tensor's storage from now on."""
-        self._names[tensor.untyped_storage().data_ptr()] = name
+        self._names[storage_pointer(tensor.untyped_storage())] = name
 
     def acquire(self, tensor: torch.Tensor, name: str) -> int:
         """Registers the storage; returns the key for `release`, 0 where there is no memory."""
         storage = tensor.untyped_storage()
-        address, nbytes = storage.data_ptr(), storage.nbytes()
+        address, nbytes = storage_pointer(storage), storage.nbytes()
         if not address or not nbytes:
             return 0
         uses = self._uses.get(address, 0)
@@ -108,7 +109,7 @@ class Registry:
 
     def hold(self, tensor: torch.Tensor) -> None:
         """Registers for good: the candidate took the bare address."""
-        storage = tensor.untyped_storage().data_ptr()
-        if storage and not any(t.untyped_storage().data_ptr() == storage for t in self._held):
+        storage = storage_pointer(tensor.untyped_storage())
+        if storage and not any(storage_pointer(t.untyped_storage()) == storage for t in self._held):
             self.acquire(tensor, "tensor taken by data_ptr()")
             self._held.append(tensor.detach())

@@ -3,12 +3,19 @@
 import ctypes
 import itertools
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from musaagent.tools.host import bridge_memory
+from musaagent.tools.host.bridge_device import (
+    DeviceMemory,
+    host_tensors,
+    make_resizable,
+    tensors_in,
+)
 from musaagent.tools.host.bridge_memory import Registry
 from musaagent.tools.host.bridge_ops import OWN, aten, result_on_cpu, run_aten
 from musaagent.tools.host.bridge_values import (
@@ -71,6 +78,10 @@ class Runtime:
         self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._declare()
         self.registry = Registry(self.library.musahost_register, self.library.musahost_unregister)
+        self.device: DeviceMemory | None = None
+        """Where tensors are out of the reach of C++ host code."""
+        self.on_host_copy: Callable[[torch.Tensor, str], object] = lambda tensor, way: None
+        """Called when C++ takes a tensor of the device to host memory."""
         self._held: dict[int, _Held] = {}
         self._handles = itertools.count(1)
         self._numbers = itertools.count(1)
@@ -99,6 +110,14 @@ class Runtime:
             ("musahost_take_report", text, []),
             ("musahost_configure", None, [ctypes.c_int, ctypes.c_uint] + [ctypes.c_int] * 3),
             ("musahost_set_dry", None, [ctypes.c_int]),
+            ("musahost_set_guard", None, [ctypes.c_int]),
+            ("musahost_device_map", pointer, [ctypes.c_int, ctypes.c_size_t, text]),
+            ("musahost_device_unmap", None, [pointer]),
+            ("musahost_device_alias", pointer, [pointer]),
+            ("musahost_take_host_bytes", ctypes.c_size_t, []),
+            ("musahost_thread_count", ctypes.c_int, [ctypes.c_int]),
+            ("musahost_expect_threads", None, [ctypes.c_int]),
+            ("musahost_take_threads_beside", ctypes.c_int, []),
         ):
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
@@ -115,7 +134,7 @@ class Runtime:
         held = _Held(tensor, on_cpu, self.registry.acquire(tensor, name) if registered else 0)
         handle = next(self._handles)
         self._held[handle] = held
-        address = self.library.musahost_thin_tensor(handle, *_metadata(tensor, on_cpu))
+        address = self.library.musahost_thin_tensor(handle, *self._metadata(tensor, on_cpu))
         if not address:
             self._on_release(handle)
             raise RuntimeError("tensors of more than 25 dimensions are not supported")
@@ -138,6 +157,18 @@ class Runtime:
         """Tensors that C++ holds now."""
         return len(self._held)
 
+    def address(self, tensor: torch.Tensor) -> int:
+        """Of its first element, as C++ and kernels see it."""
+        if self.device is None:
+            return bridge_memory.data_pointer(tensor)
+        return self.device.address(tensor)
+
+    def _metadata(self, tensor: torch.Tensor, on_cpu: bool) -> tuple[Any, Any, Any]:
+        if tensor.layout is not torch.strided:
+            return _metadata(tensor, on_cpu, 0)
+        address = bridge_memory.data_pointer(tensor) if on_cpu else self.address(tensor)
+        return _metadata(tensor, on_cpu, address)
+
     def tensor(self, handle: int) -> torch.Tensor:
         return self._held[handle].tensor
 
@@ -159,19 +190,70 @@ class Runtime:
     def _run(self, name: str, values: Any, result: Value, keep: list[Any]) -> None:
         handles: list[int] = []
         arguments = [self.unbox(value, handles) for value in values]
-        on_cpu = result_on_cpu(name, arguments, [self._held[h].on_cpu for h in handles])
+        places = [self._held[h].on_cpu for h in handles]
+        on_cpu = result_on_cpu(name, arguments, places) and not self._of_device(name, arguments)
         if name.startswith("@"):
-            output = OWN[name](*arguments)
+            output = OWN[name](*arguments) if self.device is None else self._own(name, arguments)
             written = [0] if name.endswith("_") else []
         else:
             operation = aten(name)
+            if self.device is not None and name.startswith("resize_"):
+                make_resizable(arguments[0])
             output = run_aten(operation, arguments)
             written = list(operation.written)
             if operation.fresh and self.registry.enabled and not on_cpu:
                 output = bridge_memory.guarded_copy(output)
+        if self.device is not None:
+            output = self._placed(name, arguments, places, output, on_cpu)
+            for position in written:
+                self._note_written(values[position], places)
         for position in written:
             self._refresh(values[position])
         self._box(result, output, on_cpu, name, keep)
+
+    def _of_device(self, name: str, arguments: list[Any]) -> bool:
+        """Memory of the device stays there, whatever from_blob() calls it."""
+        if name != "@from_blob" or self.device is None or not arguments[0]:
+            return False
+        return bool(self.library.musahost_device_alias(arguments[0]) != arguments[0])
+
+    def _own(self, name: str, arguments: list[Any]) -> Any:
+        """An operation of the bridge's own; an address of the device becomes the host's."""
+        if self.device is None or not self._of_device(name, arguments):
+            output = OWN[name](*arguments)
+            if name == "@from_blob" and self.device is not None:
+                self.device.leave(output)
+            return output
+        address, *others = arguments
+        output = OWN[name](self.library.musahost_device_alias(address), *others)
+        self.device.borrow(output, address)
+        return output
+
+    def _placed(
+        self, name: str, arguments: list[Any], places: list[bool], output: Any, on_cpu: bool
+    ) -> Any:
+        """The result where real torch would have put it: what crosses is a copy."""
+        crosses = name == "@to" and places[0] is not on_cpu
+        if crosses and isinstance(output, torch.Tensor):
+            source: torch.Tensor = arguments[0]
+            if output.untyped_storage()._cdata == source.untyped_storage()._cdata:
+                output = output.clone()
+        if on_cpu:
+            if not all(places):
+                for tensor in tensors_in(output):
+                    self.on_host_copy(tensor, f"{name.lstrip('@')} in C++")
+            for tensor in tensors_in(output):
+                host_tensors.add(tensor)
+        elif not crosses:
+            host_tensors.follow(arguments, output)
+        return output
+
+    def _note_written(self, value: Value, places: list[bool]) -> None:
+        """A tensor in host memory that an operation with others of the device wrote to."""
+        if value.tag == Tag.TENSOR and not all(places):
+            held = self._held[value.length]
+            if held.on_cpu or held.tensor in host_tensors:
+                self.on_host_copy(held.tensor, "written in C++")
 
     def _refresh(self, value: Value) -> None:
         """An operation in place may have changed shape, or moved to other memory."""
@@ -182,7 +264,7 @@ class Runtime:
             key = self.registry.acquire(held.tensor, "resized tensor")
             self.registry.release(held.key)
             held.key = key
-        self.library.musahost_thin_refresh(value.pointer, *_metadata(held.tensor, held.on_cpu))
+        self.library.musahost_thin_refresh(value.pointer, *self._metadata(held.tensor, held.on_cpu))
 
     def unbox(self, value: Value, handles: list[int]) -> Any:
         """The Python object of a value; the handles of its tensors are added to `handles`."""
@@ -294,6 +376,8 @@ class Runtime:
         """Runs a function of a library; raises what it threw."""
         result = Value()
         first = next(self._numbers)
+        if self.device is not None:
+            self.library.musahost_expect_threads(self.device.threads())
         status = self.library.musahost_thin_call(function, values, count, result)
         try:
             if status:
@@ -326,14 +410,14 @@ class _Lent:
         self._library.musahost_thin_drop(self._address)
 
 
-def _metadata(tensor: torch.Tensor, on_cpu: bool) -> tuple[Any, Any, Any]:
+def _metadata(tensor: torch.Tensor, on_cpu: bool, address: int) -> tuple[Any, Any, Any]:
     """Fields, sizes and strides for musahost_thin_tensor."""
     number = DTYPE_NUMBERS.get(tensor.dtype)
     if number is None or tensor.layout is not torch.strided:
         raise TypeError(f"{tensor.dtype} tensors with layout {tensor.layout} cannot go to C++")
     dim = tensor.dim()
     fields = (ctypes.c_int64 * 7)(
-        bridge_memory.data_pointer(tensor),
+        address,
         number,
         CPU if on_cpu else CUDA,
         tensor.requires_grad,

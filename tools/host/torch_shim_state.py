@@ -20,6 +20,8 @@ class State:
         self.hook: Callable[[Any], Any] | None = None
         self.device = torch.device("cuda", 0)
         """What Tensor.device says."""
+        self.default_is_device = False
+        """Whether factories that name no device make tensors of the accelerator."""
         self.uses = uses
         self.host_copies: list[str] = []
         """Tensors that were taken to the CPU while `watching_host_copies`, once they are many."""

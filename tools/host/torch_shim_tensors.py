@@ -9,6 +9,7 @@ import torch
 from torch.utils import _device
 
 from musaagent.tools.host import bridge
+from musaagent.tools.host.bridge_device import host_tensors, make_resizable
 from musaagent.tools.host.torch_shim_state import State, accelerator, state
 
 _Base: Any = torch._C.TensorBase
@@ -25,6 +26,7 @@ _LIKE = (
 )
 _NEW = ("new_empty", "new_empty_strided", "new_zeros", "new_ones", "new_full", "new_tensor")
 _CAPSULES = frozenset({"to_dlpack", "_to_dlpack", "_to_dlpack_versioned"})
+_SHARING = frozenset({"numpy", "__array__", "__dlpack__"}) | _CAPSULES
 _LEGACY = ("Float", "Double", "Half", "BFloat16", "Byte", "Char", "Short", "Int", "Long", "Bool")
 
 
@@ -45,13 +47,27 @@ def _install_defaults() -> None:
     """`with torch.device("cuda"):`, set_default_device and the legacy tensor types."""
 
     def enter(self: Any, device: Any) -> None:
-        self.device = _CPU if accelerator(device) else torch.device(device)
+        self.on_device = accelerator(device)
+        self.device = _CPU if self.on_device else torch.device(device)
 
-    _device.DeviceContext.__init__ = enter  # type: ignore[method-assign]
+    def enter_context(self: Any) -> Any:
+        self.before = state.default_is_device
+        state.default_is_device = self.on_device
+        return start(self)
+
+    def exit_context(self: Any, *details: Any) -> Any:
+        state.default_is_device = self.before
+        return end(self, *details)
+
+    context: Any = _device.DeviceContext
+    start, end = context.__enter__, context.__exit__
+    context.__init__ = enter
+    context.__enter__, context.__exit__ = enter_context, exit_context
     set_default = torch.set_default_device
 
     def set_default_device(device: Any) -> None:
-        set_default(_CPU if accelerator(device) else device)
+        state.default_is_device = accelerator(device)
+        set_default(_CPU if state.default_is_device else device)
 
     torch.set_default_device = set_default_device
     for kind in _LEGACY:
@@ -70,14 +86,24 @@ def _replace_factory(name: str, original: Any) -> None:
 def _factory(original: Callable[..., Any], name: str) -> Callable[..., Any]:
     """`original` without the pretended device; uninitialised memory comes poisoned."""
     fill = name.removeprefix("new_") in _POISONED
+    alike = name in _LIKE or name in _NEW
 
     @functools.wraps(original)
     def make(*args: Any, **kwargs: Any) -> Any:
-        if "device" in kwargs and accelerator(kwargs["device"]):
+        asked = kwargs.get("device")
+        on_device = asked is not None and accelerator(asked)
+        if on_device:
             del kwargs["device"]
         kwargs.pop("pin_memory", None)
         result = original(*args, **kwargs)
-        return bridge.fresh(result) if fill and "out" not in kwargs else result
+        if fill and "out" not in kwargs:
+            result = bridge.fresh(result)
+        if not on_device and "out" not in kwargs and isinstance(result, torch.Tensor):
+            if asked is not None or not (alike or state.default_is_device):
+                host_tensors.add(result)
+            elif alike:
+                host_tensors.follow(args[:1], result)
+        return result
 
     return make
 
@@ -103,6 +129,8 @@ def _install_properties() -> None:
     tensor.is_pinned = lambda self, device=None: False
     tensor.pin_memory = lambda self, device=None: self
     tensor.data_ptr = bridge.data_pointer
+    storage: Any = torch.UntypedStorage
+    storage.data_ptr = bridge.storage_pointer
 
 
 def _install_moves() -> None:
@@ -118,6 +146,9 @@ def _install_moves() -> None:
         for name in _CAPSULES & vars(place).keys():
             setattr(place, name, _to_host(name, getattr(place, name)))
 
+    for name in ("resize_", "resize_as_"):
+        setattr(tensor, name, _resizing(getattr(tensor, name)))
+
     def move(self: Any, device: Any = None) -> Any:
         return self._apply(lambda t: t.musa(device))
 
@@ -129,26 +160,47 @@ def _to_host(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def take(self: Any, *args: Any, **kwargs: Any) -> Any:
         State.note_host_copy(state, self, f"{name}()")
+        if name in _SHARING and not self.requires_grad and self not in host_tensors:
+            self = _on_host(self.clone())  # or its address would be that of device memory
         return original(self, *args, **kwargs)
 
     del take.__wrapped__
     return take
 
 
+def _resizing(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def resize(self: Any, *args: Any, **kwargs: Any) -> Any:
+        make_resizable(self)
+        return original(self, *args, **kwargs)
+
+    return resize
+
+
 def _cuda(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
     state.speak("cuda")
-    return self
+    return _on_device(self)
 
 
 def _musa(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
     state.speak("musa")
-    return self
+    return _on_device(self)
+
+
+def _on_device(tensor: Any) -> Any:
+    """Itself, or a copy of what real torch would have had in host memory."""
+    return tensor.clone() if tensor in host_tensors else tensor
+
+
+def _on_host(tensor: Any) -> Any:
+    host_tensors.add(tensor)
+    return tensor
 
 
 def _cpu(self: Any, *args: Any, **kwargs: Any) -> Any:
     # The real one is a copy, which the candidate may overwrite.
     State.note_host_copy(state, self, "cpu()")
-    return self.clone()
+    return _on_host(self.clone())
 
 
 def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,7 +221,10 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
             return _Base.to(self, device, *args, **kwargs)
         State.note_host_copy(state, self, "to(cpu)")
         result = _convert(self, args, kwargs)
-        return result.clone() if result is self else result
+        return _on_host(result.clone() if result is self else result)
+    if device is not None and self in host_tensors:
+        result = _convert(self, args, kwargs)
+        return result.clone() if result in host_tensors else result
     return _convert(self, args, kwargs)
 
 

@@ -6,6 +6,7 @@
 
 #include "blocks.h"
 #include "checker.h"
+#include "device.h"
 #include "faults.h"
 #include "pool.h"
 #include "report.h"
@@ -151,6 +152,7 @@ Refusal check_static_shared(const Launch& launch) {
 }
 
 void run(Launch& launch) {
+  const DeviceAccess access;
   const FaultGuard guard;
   if (options.checked) start_of_launch(launch);
   run_on_threads(launch.workers, [&launch](int number) {

@@ -119,6 +119,11 @@ const Region* nearest_variable(uintptr_t address) {
   return module ? variable_before(*module, address) : nullptr;
 }
 
+bool is_candidate(const void* address) {
+  const std::lock_guard lock(mutex);
+  return candidate_of(reinterpret_cast<uintptr_t>(address)) != nullptr;
+}
+
 void refresh_modules() {
   static unsigned long long known = 0;
   unsigned long long now = 0;

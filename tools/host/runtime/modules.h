@@ -11,6 +11,8 @@ namespace musahost __attribute__((visibility("hidden"))) {
 Region* module_region(uintptr_t address, size_t bytes);
 // The variable of such a library before the address, else null.
 const Region* nearest_variable(uintptr_t address);
+// Whether the address lies in such a library.
+bool is_candidate(const void* address);
 // Looks modules up anew if a library has been loaded or unloaded since.
 void refresh_modules();
 // Whether anything is mapped at the address.

@@ -64,6 +64,8 @@ int core_count() {
   return std::max(1u, std::thread::hardware_concurrency());
 }
 
+int pool_threads() { return pool ? pool->threads : 0; }
+
 void run_on_threads(int count, const std::function<void(int)>& job) {
   if (count <= 1) return job(0);
   Pool& p = pool_with(count - 1);

@@ -5,6 +5,8 @@
 namespace musahost __attribute__((visibility("hidden"))) {
 
 int core_count();
+// Threads that the pool has started.
+int pool_threads();
 
 // Calls job(number) for 0..count-1, number 0 on the calling thread and the others on threads that are
 // started at first need and kept. Nothing runs before the first call, so that loading the library and

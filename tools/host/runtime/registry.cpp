@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "device.h"
 #include "modules.h"
 #include "report.h"
 #include "shadow.h"
@@ -164,7 +165,11 @@ void musahost_unregister(const void* address) {
   if (at != r.entries.end()) remove(r, at);
 }
 
-void* musahost_malloc(size_t bytes) {
+namespace {
+
+void* allocate(size_t bytes, bool shared) {
+  const std::string name = text("cudaMalloc'd memory of %zu bytes", bytes);
+  if (void* guarded = allocate_device(bytes, shared, name)) return guarded;
   const size_t room = (bytes + kAlignment - 1) / kAlignment * kAlignment + 2 * kRedZoneBytes;
   char* memory = bytes < room ? static_cast<char*>(aligned_alloc(kAlignment, room)) : nullptr;
   if (!memory) {
@@ -174,13 +179,18 @@ void* musahost_malloc(size_t bytes) {
   memset(memory, 0xff, room);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
-  const std::string name = text("cudaMalloc'd memory of %zu bytes", bytes);
   add(r, memory + kRedZoneBytes, bytes, name.c_str()).allocation = memory;
   return memory + kRedZoneBytes;
 }
 
+}  // namespace
+
+void* musahost_malloc(size_t bytes) { return allocate(bytes, false); }
+
+void* musahost_malloc_shared(size_t bytes) { return allocate(bytes, true); }
+
 int musahost_free(void* address) {
-  if (!address) return kSuccess;
+  if (!address || free_device(address)) return kSuccess;
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   const auto at = r.entries.find(reinterpret_cast<uintptr_t>(address));

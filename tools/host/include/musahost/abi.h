@@ -67,7 +67,13 @@ MUSAHOST_API void musahost_yield();           // a spinning thread lets others r
 MUSAHOST_API void musahost_fence();           // __threadfence()
 MUSAHOST_API void musahost_trap(const char* what, const char* source, int line);
 MUSAHOST_API void* musahost_malloc(size_t bytes);  // cudaMalloc: registered, poisoned with 0xff, with red zones
+MUSAHOST_API void* musahost_malloc_shared(size_t bytes);  // the same for memory that host code may use too
 MUSAHOST_API int musahost_free(void* address);
+// Copies and fills for cudaMemcpy and its kind, which reach device memory while no kernel runs.
+MUSAHOST_API void musahost_copy(void* to, const void* from, size_t bytes);
+MUSAHOST_API void musahost_copy_from_symbol(void* to, const void* from, size_t bytes);
+MUSAHOST_API void musahost_fill(void* to, int value, size_t bytes);
+MUSAHOST_API void musahost_note_host_bytes(size_t bytes);  // the host may read so many bytes of the device's
 // Device-visible memory that the runtime did not allocate (tensors). `name` appears in reports.
 MUSAHOST_API void musahost_register(const void* address, size_t bytes, const char* name);
 MUSAHOST_API void musahost_unregister(const void* address);
@@ -77,6 +83,23 @@ MUSAHOST_API void musahost_unregister(const void* address);
 MUSAHOST_API void musahost_configure(int order, unsigned seed, int threads, int checked, int warp_size);
 // Until 0 is given: launches are checked against the device's limits, and no kernel runs.
 MUSAHOST_API void musahost_set_dry(int dry);
+// From 1 on device memory is out of host code's reach; a load or store of it ends the process, with a line
+// on stderr that begins with musahost-host-access.
+MUSAHOST_API void musahost_set_guard(int on);
+// An address for kernels of a file's pages, where candidates are not to use that of their owner; null where
+// there is none. `bytes` need be no whole pages. The file may be closed afterwards.
+MUSAHOST_API void* musahost_device_map(int file, size_t bytes, const char* name);
+MUSAHOST_API void musahost_device_unmap(void* address);
+// The address by which the host reaches device memory; any other address as it is.
+MUSAHOST_API void* musahost_device_alias(const void* address);
+// Bytes of the device's that host code was given since the last call: copied, or in memory of both.
+MUSAHOST_API size_t musahost_take_host_bytes();
+// How many threads there are, but for the runtime's own (those over `limit` have a moment to end); how many
+// are to be; whether there were more at a
+// launch since.
+MUSAHOST_API int musahost_thread_count(int limit);
+MUSAHOST_API void musahost_expect_threads(int count);
+MUSAHOST_API int musahost_take_threads_beside();
 // Findings and launches since the last call as one JSON text:
 // {"findings":[{"kind","kernel","message","block":[x,y,z]|null,"thread":[x,y,z]|null,"source","line",
 //   "module","offset"}], "launches":[{"kernel","grid","block","shared_bytes","count","global_read_bytes",

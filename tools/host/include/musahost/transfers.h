@@ -37,14 +37,20 @@ inline cudaError_t release(void* address) {
 inline cudaError_t copy(void* to, const void* from, size_t bytes) {
   if (bytes == 0) return cudaSuccess;
   if (to == nullptr || from == nullptr) return failed(cudaErrorInvalidValue);
-  memmove(to, from, bytes);
+  musahost_copy(to, from, bytes);
   return cudaSuccess;
 }
 inline cudaError_t fill(void* to, int value, size_t bytes) {
   if (bytes == 0) return cudaSuccess;
   if (to == nullptr) return failed(cudaErrorInvalidValue);
-  memset(to, value, bytes);
+  musahost_fill(to, value, bytes);
   return cudaSuccess;
+}
+template <class T>
+cudaError_t allocate_shared(T** address, size_t bytes) {
+  if (address == nullptr) return failed(cudaErrorInvalidValue);
+  *address = bytes ? static_cast<T*>(musahost_malloc_shared(bytes)) : nullptr;
+  return bytes && *address == nullptr ? failed(cudaErrorMemoryAllocation) : cudaSuccess;
 }
 template <class T>
 char* symbol_address(const T& symbol) {
@@ -59,7 +65,7 @@ cudaError_t cudaMalloc(T** address, size_t bytes) {
 }
 template <class T>
 cudaError_t cudaMallocManaged(T** address, size_t bytes, unsigned = cudaMemAttachGlobal) {
-  return ::musahost::allocate(address, bytes);
+  return ::musahost::allocate_shared(address, bytes);
 }
 template <class T>
 cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t) {
@@ -67,11 +73,11 @@ cudaError_t cudaMallocAsync(T** address, size_t bytes, cudaStream_t) {
 }
 template <class T>
 cudaError_t cudaMallocHost(T** address, size_t bytes, unsigned = 0) {
-  return ::musahost::allocate(address, bytes);
+  return ::musahost::allocate_shared(address, bytes);
 }
 template <class T>
 cudaError_t cudaHostAlloc(T** address, size_t bytes, unsigned) {
-  return ::musahost::allocate(address, bytes);
+  return ::musahost::allocate_shared(address, bytes);
 }
 template <class T>
 cudaError_t cudaMallocPitch(T** address, size_t* pitch, size_t width, size_t height) {
@@ -86,6 +92,7 @@ static inline cudaError_t cudaFreeAsync(void* address, cudaStream_t) {
 }
 static inline cudaError_t cudaHostRegister(void* address, size_t bytes, unsigned) {
   musahost_register(address, bytes, "registered host memory");
+  musahost_note_host_bytes(bytes);
   return cudaSuccess;
 }
 static inline cudaError_t cudaHostUnregister(void* address) {
@@ -166,7 +173,9 @@ cudaError_t cudaMemcpyFromSymbol(void* to, const T& symbol, size_t bytes, size_t
   if (offset > sizeof(T) || bytes > sizeof(T) - offset) {
     return ::musahost::failed(cudaErrorInvalidValue);
   }
-  return ::musahost::copy(to, ::musahost::symbol_address(symbol) + offset, bytes);
+  if (bytes && to == nullptr) return ::musahost::failed(cudaErrorInvalidValue);
+  musahost_copy_from_symbol(to, ::musahost::symbol_address(symbol) + offset, bytes);
+  return cudaSuccess;
 }
 template <class T>
 cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, size_t offset = 0,

@@ -1,0 +1,167 @@
+"""What test_device.py checks, each in a process of its own: tensors out of host code's reach."""
+
+import ctypes
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import torch
+
+from musaagent.tools.host import bridge, torch_shim
+from musaagent.tools.host.bridge_device import following, host_tensors
+from musaagent.tools.host.host_access import host_access
+
+
+def start(runtime: str, library: str) -> ModuleType:
+    bridge.load_runtime(runtime)
+    bridge.configure(threads=1)
+    bridge.set_guard(True)
+    return bridge.load_library(library)
+
+
+def died(call: Callable[[], object]) -> str:
+    """What stderr says of a forked process that must end in a fault."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.dup2(writer, 2)
+        call()
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, errors="replace") as stream:
+        text = stream.read()
+    _, status = os.waitpid(child, 0)
+    assert os.WIFSIGNALED(status), text
+    assert os.WTERMSIG(status) == signal.SIGSEGV
+    return host_access(text)
+
+
+def host_code_of_cpp_cannot_read_or_write(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    x = torch.arange(6.0)
+    told = died(lambda: functions.first_on_host(x))
+    assert told.startswith("host code of first_on_host(at::Tensor) reads device memory"), told
+    assert "float32[6]" in told
+    assert "writes device memory" in died(lambda: functions.set_on_host(x, 1.0))
+    assert "reads" in died(lambda: functions.accessed_on_host(x.view(2, 3)))
+    assert "reads" in died(lambda: functions.first_in_a_thread(x))
+    assert "reads" in died(lambda: functions.copied_by_memcpy(x))
+    assert "cudaMalloc'd memory of 64 bytes" in died(functions.allocated_on_host)
+    assert "reads" in died(lambda: functions.first_on_host(functions.scaled(x, 2.0)))
+    torch.testing.assert_close(x, torch.arange(6.0))
+
+
+def views_and_parameters_are_guarded_too(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    weight = torch.nn.Parameter(torch.randn(4, 6))
+    for tensor in (weight, weight[1:], weight.t(), weight.detach().view(-1)[5:]):
+        assert "reads" in died(lambda tensor=tensor: functions.first_on_host(tensor))  # type: ignore[misc]
+
+
+def python_sees_the_same_address(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    x = torch.arange(4.0)
+    address = bridge.data_pointer(x)
+    assert address == functions.address_of(x) == bridge.storage_pointer(x.untyped_storage())
+    assert bridge.data_pointer(x[1:]) == functions.address_of(x[1:]) == address + 4
+    died(lambda: ctypes.c_float.from_address(address).value)
+
+
+def torch_kernels_and_copies_use_it_as_ever(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    x = torch.randn(3, 5)
+    expected = x * 2
+    torch.testing.assert_close(functions.scaled(x, 2.0), expected)
+    x.add_(1)  # through torch's own address, seen by the next kernel
+    torch.testing.assert_close(functions.scaled(x, 2.0), expected + 2)
+    view = x.t()[1:].contiguous()
+    torch.testing.assert_close(functions.scaled(view, 1.0), view)
+    assert functions.first_by_cuda_memcpy(x) == x[0, 0].item()
+    torch.testing.assert_close(functions.through_cuda_malloc(x), x)
+    torch.testing.assert_close(functions.from_blob_of(x), x)
+    assert functions.managed_sum(5) == 10.0
+    assert functions.item_of(x) == x[0, 0].item()
+
+
+def host_tensors_stay_readable(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    sizes = torch.tensor([3.0, 4.0])
+    host_tensors.add(sizes)
+    assert functions.first_on_host(sizes) == 3.0
+    with following():
+        later = torch.cumsum(sizes, 0)
+    assert functions.first_on_host(later) == 3.0
+    assert functions.first_of_cpu_copy(torch.tensor([7.0])) == 7.0
+    assert functions.first_of_cpp_cpu_tensor() == 5.0
+    both = torch.stack([sizes, torch.ones(2)])
+    died(lambda: functions.first_on_host(both))
+
+
+def what_goes_to_the_host_is_counted(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    copies: list[str] = []
+    bridge.runtime().on_host_copy = lambda tensor, way: copies.append(f"{tensor.numel()} {way}")
+    x = torch.randn(1000)
+    bridge.take_host_use()
+    functions.first_by_cuda_memcpy(x)
+    assert bridge.take_host_use() == ([], [])
+    functions.through_cuda_malloc(x)
+    assert bridge.take_host_use() == ([], [])  # between addresses of the device
+    functions.all_by_cuda_memcpy(x)
+    assert bridge.take_host_use() == (["4000 bytes"], [])
+    functions.managed_sum(1000)
+    assert bridge.take_host_use() == (["4000 bytes"], [])
+    assert copies == []
+    functions.first_of_cpu_copy(x)
+    assert copies == ["1000 to in C++"]
+
+
+def memory_is_given_back(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    for _ in range(300):
+        functions.scaled(torch.ones(50_000), 2.0)
+    device = bridge.runtime().device
+    assert device is not None
+    assert len(device._pieces) < 100
+    assert len(list(Path("/proc/self/fd").iterdir())) < 200
+    assert device.unwatched == 0
+
+
+def memory_that_was_lent_can_be_resized(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    x = torch.arange(4.0).view(2, 2)
+    functions.scaled(x, 1.0)
+    assert functions.grown(x) == 510
+    assert x.shape == (5, 2)
+    torch.testing.assert_close(x.view(-1)[:4], torch.arange(4.0))
+    x.zero_()
+    assert functions.first_by_cuda_memcpy(x) == 0
+    assert "reads" in died(lambda: functions.first_on_host(x))
+
+
+def from_blob_makes_no_host_memory_of_it(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    assert "reads" in died(lambda: functions.first_of_a_blob(torch.ones(3)))
+
+
+def numpy_tells_no_address_of_the_device(runtime: str, library: str) -> None:
+    start(runtime, library)
+    torch_shim.install(lambda request: None)
+    x = torch.arange(3.0, device="cuda")
+    x.numpy()[0] = 9
+    assert x[0] == 0
+    sizes = torch.tensor([1.0])
+    sizes.numpy()[0] = 9
+    assert sizes[0] == 9
+    assert x.cuda() is x
+    assert sizes.cuda() is not sizes
+    assert sizes in host_tensors
+    assert sizes.to(x.device) not in host_tensors
+    assert x.cpu() in host_tensors
+
+
+def reads_past_the_end_are_no_zeros(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    assert torch.isnan(functions.overread(torch.ones(5)))

@@ -1,0 +1,241 @@
+"""Tensors whose memory candidates' host code cannot reach, as if it were a GPU's.
+
+torch keeps using a tensor at its own address. C++ gets another one of the same pages, which are
+closed while no kernel runs (`runtime/device.cpp`). What real torch would have put into host memory
+stays where it is.
+"""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from musaagent.tools.host.bridge_memory import describe
+
+_SHARED_FOLDER = "/dev/shm"
+_MOST_FILES = 512
+"""Each storage keeps a file open."""
+_SWEEP_EVERY = 32
+
+# The shim replaces the attributes on torch.Tensor and torch.UntypedStorage.
+_data_pointer = torch._C.TensorBase.data_ptr
+_StorageBase: Any = torch._C.StorageBase
+_storage_pointer = _StorageBase.data_ptr
+
+
+@dataclass(frozen=True)
+class _Piece:
+    storage: StorageWeakRef
+    address: int
+    """Of the storage's first byte, as candidates see it."""
+    owned: bool
+    """Whether it is ours to unmap."""
+
+
+class HostTensors:
+    """Storages that real torch would have put into host memory."""
+
+    def __init__(self) -> None:
+        self._storages: dict[int, StorageWeakRef] = {}
+
+    def add(self, tensor: torch.Tensor) -> None:
+        storage = _storage(tensor)
+        if storage is not None:
+            self._sweep()
+            self._storages[storage._cdata] = StorageWeakRef(storage)
+
+    def discard(self, tensor: torch.Tensor) -> None:
+        storage = _storage(tensor)
+        if storage is not None:
+            self._storages.pop(storage._cdata, None)
+
+    def __contains__(self, tensor: torch.Tensor) -> bool:
+        if not self._storages:
+            return False
+        storage = _storage(tensor)
+        return storage is not None and storage._cdata in self._storages
+
+    def follow(self, arguments: Any, result: Any) -> None:
+        """A result of host tensors alone is one."""
+        if not self._storages:
+            return
+        given = list(tensors_in(arguments))
+        if given and all(tensor in self for tensor in given):
+            for tensor in tensors_in(result):
+                self.add(tensor)
+
+    def _sweep(self) -> None:
+        if len(self._storages) % _SWEEP_EVERY == 0:
+            for key in [k for k, s in self._storages.items() if s.expired()]:
+                del self._storages[key]
+
+
+host_tensors = HostTensors()
+
+
+def place_of(tensor: Any) -> str:
+    """`cpu` or `cuda`: where real torch would have it."""
+    return "cpu" if not isinstance(tensor, torch.Tensor) or tensor in host_tensors else "cuda"
+
+
+class _Following(TorchDispatchMode):
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
+        return False
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        host_tensors.follow(args, result)
+        return result
+
+
+def following() -> AbstractContextManager[Any]:
+    """Within it what is computed from host tensors alone is one."""
+    return _Following()  # type: ignore[no-untyped-call,unused-ignore]
+
+
+class DeviceMemory:
+    """The addresses that C++ gets. One a process, made by `bridge.set_guard`."""
+
+    def __init__(self, library: Any) -> None:
+        self._library = library
+        self._pieces: dict[int, _Piece] = {}
+        self._plain: dict[int, StorageWeakRef] = {}
+        self._new = 0
+        self._nothing = os.open(os.devnull, os.O_RDONLY)
+        self._torch_threads = self._native_threads()
+        self._own_threads = 0
+        self.unwatched = 0
+        """Bytes of tensors that host code can reach, for there was no room to move them."""
+
+    def address(self, tensor: torch.Tensor) -> int:
+        """Of the first element, for kernels alone. The storage is moved the first time."""
+        storage = _storage(tensor)
+        if storage is None:
+            return int(_data_pointer(tensor))
+        piece = self._pieces.get(storage._cdata)
+        if piece is None:
+            if storage._cdata in self._plain or tensor in host_tensors:
+                self._plain[storage._cdata] = StorageWeakRef(storage)
+                return int(_data_pointer(tensor))
+            piece = self._move(tensor, storage)
+            if piece is None:
+                return int(_data_pointer(tensor))
+        return piece.address + int(_data_pointer(tensor)) - int(_storage_pointer(storage))
+
+    def storage_address(self, storage: torch.UntypedStorage) -> int:
+        """What UntypedStorage.data_ptr tells candidates."""
+        if not storage.nbytes():
+            return int(_storage_pointer(storage))
+        with _disable_current_modes():
+            whole = torch.empty(0, dtype=torch.uint8).set_(storage)
+        return self.address(whole)
+
+    def borrow(self, tensor: torch.Tensor, address: int) -> None:
+        """`tensor` was made of memory that has the address `address` already."""
+        storage = _storage(tensor)
+        if storage is not None:
+            self._pieces[storage._cdata] = _Piece(StorageWeakRef(storage), address, False)
+
+    def leave(self, tensor: torch.Tensor) -> None:
+        """It stays where it is: somebody else uses the memory too."""
+        storage = _storage(tensor)
+        if storage is not None:
+            self._plain[storage._cdata] = StorageWeakRef(storage)
+
+    def enter_candidate(self) -> None:
+        """What started since the last `leave_candidate` is torch's or ours."""
+        self._torch_threads = self._native_threads() - self._own_threads
+
+    def leave_candidate(self) -> None:
+        limit = self._torch_threads + threading.active_count()
+        self._own_threads = max(self._native_threads(limit) - self._torch_threads, 0)
+
+    def threads(self) -> int:
+        """How many there are where the candidate's native code has started none."""
+        return self._torch_threads + threading.active_count()
+
+    def _native_threads(self, limit: int = 1 << 30) -> int:
+        return int(self._library.musahost_thread_count(limit)) - threading.active_count()
+
+    def _move(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> _Piece | None:
+        """Into pages of a file, which all views of the storage follow."""
+        self._sweep()
+        nbytes = storage.nbytes()
+        address = 0
+        if len(self._pieces) < _MOST_FILES and nbytes < _room():
+            try:
+                with _disable_current_modes():  # its copy is no work of the candidate's
+                    file, _ = _StorageBase._share_fd_cpu_(storage)
+            except (RuntimeError, OSError):
+                file = -1
+            if file >= 0:
+                name = describe("tensor", tensor).encode()
+                address = self._library.musahost_device_map(file, nbytes, name) or 0
+                os.dup2(self._nothing, file)  # torch closes it some day; nobody is to read it
+        if not address:
+            self.unwatched += nbytes
+            self._plain[storage._cdata] = StorageWeakRef(storage)
+            return None
+        piece = _Piece(StorageWeakRef(storage), address, True)
+        self._pieces[storage._cdata] = piece
+        return piece
+
+    def _sweep(self) -> None:
+        """Memory of storages that are gone is given back, some of them at a time."""
+        self._new += 1
+        if self._new < _SWEEP_EVERY and len(self._pieces) < _MOST_FILES:
+            return
+        self._new = 0
+        for key in [k for k, p in self._pieces.items() if p.storage.expired()]:
+            piece = self._pieces.pop(key)
+            if piece.owned:
+                self._library.musahost_device_unmap(piece.address)
+        for key in [k for k, s in self._plain.items() if s.expired()]:
+            del self._plain[key]
+
+
+def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
+    """None where there is no memory behind it."""
+    try:
+        storage = tensor.untyped_storage()
+        return storage if storage.nbytes() and _storage_pointer(storage) else None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def make_resizable(tensor: torch.Tensor) -> None:
+    """Before resize_(), which a storage that was moved cannot take."""
+    storage = _storage(tensor)
+    if storage is None or storage.resizable():
+        return
+    with _disable_current_modes(), torch.no_grad():
+        room = torch.UntypedStorage(storage.nbytes())
+        old, new = (torch.empty(0, dtype=torch.uint8).set_(s) for s in (storage, room))
+        new.copy_(old)
+        tensor.set_(room, tensor.storage_offset(), tensor.size(), tensor.stride())
+
+
+def tensors_in(values: Any) -> Iterator[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, dict):
+        yield from tensors_in(list(values.values()))
+    elif isinstance(values, Iterable) and not isinstance(values, str | bytes):
+        for value in values:
+            yield from tensors_in(value)
+
+
+def _room() -> int:
+    try:
+        system = os.statvfs(_SHARED_FOLDER)
+    except OSError:
+        return 0
+    return system.f_bavail * system.f_frsize // 2

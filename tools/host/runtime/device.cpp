@@ -1,0 +1,311 @@
+// Every piece of device memory has two addresses. The one that candidates see lies in an arena whose pages
+// are closed but for launches; by the other one torch and cudaMemcpy use the same pages at any time. So a
+// load or store of host code faults, as it does with a GPU, whichever thread it comes from.
+#include "device.h"
+
+#include <dlfcn.h>
+#include <execinfo.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+
+#include "modules.h"
+#include "musahost/abi.h"
+#include "pool.h"
+#include "registry.h"
+#include "report.h"
+
+namespace musahost __attribute__((visibility("hidden"))) {
+namespace {
+
+constexpr size_t kArenaBytes = size_t{64} << 30;  // reserved, never used up
+constexpr size_t kPage = 4096;
+constexpr int kMostFrames = 32;
+constexpr int kMostWaits = 20;
+constexpr unsigned kWaitMicroseconds = 200;
+
+struct Piece {
+  size_t bytes = 0;  // as asked for
+  size_t room = 0;   // whole pages
+  char* alias = nullptr;
+  bool shared = false;
+  bool fresh = true;  // no kernel can have written to it yet
+};
+
+struct Device {
+  std::mutex mutex;
+  char* arena = nullptr;
+  size_t next = 0;
+  std::map<char*, Piece> pieces;  // by the address that candidates see
+  int open = 0;                   // launches under way
+};
+
+// Never destroyed: candidates free memory in static destructors.
+Device& device() {
+  static Device* const instance = new Device;
+  return *instance;
+}
+
+std::atomic<bool> guarding{false};
+std::atomic<size_t> host_bytes{0};
+std::atomic<int> expected_threads{0};
+std::atomic<bool> threads_beside{false};
+struct sigaction before;
+
+size_t rounded(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+// The piece that holds an address, or the end.
+std::map<char*, Piece>::iterator piece_at(Device& d, const void* address) {
+  char* const at = static_cast<char*>(const_cast<void*>(address));
+  auto found = d.pieces.upper_bound(at);
+  if (found == d.pieces.begin()) return d.pieces.end();
+  --found;
+  return static_cast<size_t>(at - found->first) < found->second.room ? found : d.pieces.end();
+}
+
+bool in_arena(const Device& d, const void* address) {
+  return d.arena && static_cast<size_t>(static_cast<const char*>(address) - d.arena) < kArenaBytes;
+}
+
+// A place in the arena with a closed page on each side; addresses are used again as late as can be.
+char* place_for(Device& d, size_t room) {
+  if (!d.arena) {
+    void* memory = mmap(nullptr, kArenaBytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory == MAP_FAILED) return nullptr;
+    d.arena = static_cast<char*>(memory);
+    d.next = kPage;
+  }
+  for (int turn = 0; turn < 2; ++turn) {
+    while (d.next + room + kPage <= kArenaBytes) {
+      char* const at = d.arena + d.next;
+      auto after = d.pieces.lower_bound(at);
+      if (after == d.pieces.end() || at + room + kPage <= after->first) {
+        d.next += room + kPage;
+        return at;
+      }
+      d.next = (after->first - d.arena) + after->second.room + kPage;
+    }
+    d.next = kPage;
+  }
+  return nullptr;
+}
+
+void protect(Device& d, int protection) {
+  for (auto& [address, piece] : d.pieces) {
+    mprotect(address, piece.room, protection);
+    piece.fresh = false;
+  }
+}
+
+// Maps the file's pages twice and enters them.
+char* enter(Device& d, int file, size_t bytes, bool shared) {
+  const size_t room = rounded(bytes);
+  char* const at = place_for(d, room);
+  if (!at) return nullptr;
+  void* alias = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+  if (alias == MAP_FAILED) return nullptr;
+  const int protection = d.open ? PROT_READ | PROT_WRITE : PROT_NONE;
+  if (mmap(at, room, protection, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
+    munmap(alias, room);
+    return nullptr;
+  }
+  d.pieces[at] = {bytes, room, static_cast<char*>(alias), shared};
+  return at;
+}
+
+void leave(Device& d, std::map<char*, Piece>::iterator piece) {
+  munmap(piece->second.alias, piece->second.room);
+  mmap(piece->first, piece->second.room, PROT_NONE,
+       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  d.pieces.erase(piece);
+}
+
+// Threads of this process by one system call; 0 where /proc is not to be seen.
+int thread_count() {
+  struct stat status;
+  return stat("/proc/self/task", &status) == 0 ? static_cast<int>(status.st_nlink) - 2 : 0;
+}
+
+// The same without the runtime's own. A thread that was joined is counted for a moment still.
+int threads_above(int limit) {
+  int count = 0;
+  for (int i = 0; i < kMostWaits; ++i) {
+    count = thread_count() - pool_threads();
+    if (count <= limit) break;
+    usleep(kWaitMicroseconds);
+  }
+  return count;
+}
+
+// ---- a load or store of host code
+
+bool is_write(const ucontext_t& context) {
+#if defined(__x86_64__)
+  return context.uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  (void)context;
+  return false;
+#endif
+}
+
+// The instruction of the candidate's that led here: the access may lie in memcpy().
+const void* candidate_frame() {
+  void* frames[kMostFrames];
+  const int count = backtrace(frames, kMostFrames);
+  for (int i = 0; i < count; ++i) {
+    if (is_candidate(frames[i])) return frames[i];
+  }
+  return nullptr;
+}
+
+std::string place_in_words(uintptr_t address) {
+  const Region* region = global_region(address, 1);
+  return region ? text("byte %zu of ", address - region->first) + name_of(*region) : describe_address(address);
+}
+
+// Ends the process: the line on stderr is for the parent (session.py), which makes a message of it.
+void tell(const void* address, bool writes) {
+  const void* frame = candidate_frame();
+  Dl_info info{};
+  const bool known = frame && dladdr(frame, &info) && info.dli_fname;
+  const size_t offset = known ? static_cast<const char*>(frame) - static_cast<const char*>(info.dli_fbase) : 0;
+  const std::string line =
+      text("\nmusahost-host-access\t%s\t%s\t0x%zx\t", writes ? "write" : "read",
+           known ? info.dli_fname : "", offset) +
+      place_in_words(reinterpret_cast<uintptr_t>(address)) + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void on_fault(int signal, siginfo_t* info, void* raw) {
+  Device& d = device();
+  const bool ours = info->si_code > 0 && in_arena(d, info->si_addr);
+  if (ours) {
+    const std::lock_guard lock(d.mutex);
+    const auto piece = piece_at(d, info->si_addr);
+    if (piece != d.pieces.end() && (piece->second.shared || d.open)) {
+      if (piece->second.shared && !piece->second.fresh) host_bytes += piece->second.bytes;
+      mprotect(piece->first, piece->second.room, PROT_READ | PROT_WRITE);
+      return;
+    }
+  }
+  if (ours) tell(info->si_addr, is_write(*static_cast<ucontext_t*>(raw)));
+  sigaction(signal, &before, nullptr);  // the instruction faults again
+}
+
+}  // namespace
+
+void* allocate_device(size_t bytes, bool shared, const std::string& name) {
+  if (!guarding || !bytes) return nullptr;
+  const int file = memfd_create("musahost", MFD_CLOEXEC);
+  if (file < 0) return nullptr;
+  char* made = nullptr;
+  if (ftruncate(file, static_cast<off_t>(rounded(bytes))) == 0) {
+    Device& d = device();
+    const std::lock_guard lock(d.mutex);
+    made = enter(d, file, bytes, shared);
+    if (made) memset(d.pieces[made].alias, 0xff, rounded(bytes));
+  }
+  close(file);
+  if (made) musahost_register(made, bytes, name.c_str());
+  return made;
+}
+
+bool free_device(void* address) {
+  Device& d = device();
+  {
+    const std::lock_guard lock(d.mutex);
+    const auto piece = d.pieces.find(static_cast<char*>(address));
+    if (piece == d.pieces.end()) return false;
+    leave(d, piece);
+  }
+  musahost_unregister(address);
+  return true;
+}
+
+DeviceAccess::DeviceAccess() {
+  if (!guarding) return;
+  if (threads_above(expected_threads) > expected_threads) threads_beside = true;
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  if (d.open++ == 0) protect(d, PROT_READ | PROT_WRITE);
+}
+
+DeviceAccess::~DeviceAccess() {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  if (d.open && --d.open == 0) protect(d, PROT_NONE);
+}
+
+}  // namespace musahost
+
+using namespace musahost;
+
+void musahost_set_guard(int on) {
+  guarding = on != 0;
+  static bool installed = false;
+  if (!on || installed) return;
+  installed = true;
+  void* frame;
+  backtrace(&frame, 1);  // its first call loads the unwinder, which a handler must not
+  struct sigaction action {};
+  action.sa_sigaction = on_fault;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigaction(SIGSEGV, &action, &before);
+}
+
+void* musahost_device_map(int file, size_t bytes, const char* name) {
+  Device& d = device();
+  char* made;
+  {
+    const std::lock_guard lock(d.mutex);
+    made = enter(d, file, bytes, false);
+    // As everywhere behind a tensor: what is read there is no zero.
+    if (made) memset(d.pieces[made].alias + bytes, 0xff, rounded(bytes) - bytes);
+  }
+  if (made) musahost_register(made, bytes, name);
+  return made;
+}
+
+void musahost_device_unmap(void* address) { free_device(address); }
+
+void* musahost_device_alias(const void* address) {
+  Device& d = device();
+  if (in_arena(d, address)) {
+    const std::lock_guard lock(d.mutex);
+    const auto piece = piece_at(d, address);
+    if (piece != d.pieces.end()) return piece->second.alias + (static_cast<const char*>(address) - piece->first);
+  }
+  return const_cast<void*>(address);
+}
+
+size_t musahost_take_host_bytes() { return host_bytes.exchange(0); }
+
+void musahost_note_host_bytes(size_t bytes) { host_bytes += bytes; }
+
+int musahost_thread_count(int limit) { return threads_above(limit); }
+
+void musahost_expect_threads(int count) { expected_threads = count; }
+
+int musahost_take_threads_beside() { return threads_beside.exchange(false); }
+
+void musahost_copy(void* to, const void* from, size_t bytes) {
+  void* const to_alias = musahost_device_alias(to);
+  const void* const from_alias = musahost_device_alias(from);
+  if (to_alias == to && from_alias != from) host_bytes += bytes;
+  memmove(to_alias, from_alias, bytes);
+}
+
+void musahost_copy_from_symbol(void* to, const void* from, size_t bytes) {
+  void* const to_alias = musahost_device_alias(to);
+  if (to_alias == to) host_bytes += bytes;
+  memmove(to_alias, from, bytes);
+}
+
+void musahost_fill(void* to, int value, size_t bytes) { memset(musahost_device_alias(to), value, bytes); }
