@@ -98,6 +98,27 @@ def test_a_checked_build_calls_out_on_every_access(build: Make) -> None:
     assert "__tsan_read4" in symbols.stdout
 
 
+@pytest.mark.parametrize("call", ["GLUE(musahost, _device_alias)(p)", "mprotect(p, 4096, 3)"])
+def test_what_reaches_past_the_runtime_is_refused_whatever_the_text_shows(
+    build: Make, call: str
+) -> None:
+    text = f"""
+#include <sys/mman.h>
+#define GLUE_(a, b) a##b
+#define GLUE(a, b) GLUE_(a, b)
+int64_t reach(int64_t address) {{ void* p = (void*)address; return (int64_t){call}; }}
+"""
+    made = build(CUDA + text, CPP + "int64_t reach(int64_t address);", functions=("reach",))
+    assert any(word in first(made) for word in ("verifier's own", "past the runtime"))
+
+
+def test_a_library_that_looks_for_symbols_is_told(build: Make) -> None:
+    text = '#include <dlfcn.h>\nbool has() { return dlsym(RTLD_DEFAULT, "sgemm_"); }\n'
+    made = build(CUDA + text, CPP + "bool has();", functions=("has",))
+    assert made.ok, made.log_tail
+    assert made.flags == ("audit: its library calls dlsym (reaches past the runtime)",)
+
+
 def test_an_error_has_the_candidate_s_line(build: Make) -> None:
     made = build(CUDA.replace("x[i] * by", "x[i] * bye"), CPP, functions=FUNCTIONS)
     assert "'bye' was not declared in this scope" in first(made)

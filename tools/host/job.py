@@ -10,6 +10,7 @@ from musaagent.tools.host import commands
 from musaagent.tools.host.commands import BuildScript, Folders, Mode
 from musaagent.tools.host.constructs import Hit, find_constructs
 from musaagent.tools.host.diagnostics import parse
+from musaagent.tools.host.imports import refused_imports, remarkable_imports
 from musaagent.tools.host.levels import beyond_thin, clashes
 from musaagent.tools.host.parts import SharedParts
 from musaagent.tools.host.sources import (
@@ -106,7 +107,10 @@ class Job:
         refused = Attempt(False, "thin", tuple(refusals))
         attempt = refused if refusals else self.attempts(deadline)
         diagnostics = attempt.diagnostics if attempt.ok else explain(attempt.diagnostics, hits)
-        flags = (DOUBLE_MODULE,) if is_double_module(self.sources, self.pieces) else ()
+        double = is_double_module(self.sources, self.pieces)
+        flags: tuple[str, ...] = (DOUBLE_MODULE,) if double else ()
+        if attempt.ok:
+            flags += remarkable_imports(self.folder / commands.MODULE_NAME)
         build = Build(
             ok=attempt.ok,
             diagnostics=diagnostics,
@@ -157,7 +161,8 @@ class Job:
             )
         output = self.output(script) + finished.stderr
         if finished.returncode == 0:
-            return Attempt(True, level)
+            refused = refused_imports(self.folder / commands.MODULE_NAME)
+            return Attempt(not refused, level, refused)
         found = parse(output, self.parts.compiler.kind, self.texts)
         if not found:
             last = output.strip().rpartition("\n")[2] or f"exit code {finished.returncode}"
