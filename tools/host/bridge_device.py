@@ -214,10 +214,10 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
 def make_resizable(tensor: torch.Tensor) -> None:
     """Before resize_(), which a storage that was moved cannot take."""
     storage = _storage(tensor)
-    if storage is None or storage.resizable():
+    if storage is None or not storage.is_shared():
         return
     with _disable_current_modes(), torch.no_grad():
-        room = torch.UntypedStorage(storage.nbytes())
+        room = torch.empty(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         old, new = (torch.empty(0, dtype=torch.uint8).set_(s) for s in (storage, room))
         new.copy_(old)
         tensor.set_(room, tensor.storage_offset(), tensor.size(), tensor.stride())
