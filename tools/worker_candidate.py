@@ -257,6 +257,7 @@ class CandidateWorker:
         bridge.take_host_use()
         self.watcher.begin(self.model)
         torch.manual_seed(header["seed"])
+        moved = bridge.moved_to_the_device()
         with (
             self.mode(header.get("mode", "")),
             torch.no_grad(),
@@ -270,6 +271,7 @@ class CandidateWorker:
             # A list of a class of its own computes when it is read.
             tree, outputs = trees.flatten(result, "output")
         bridge.synchronize()
+        everywhere.moved -= bridge.moved_to_the_device() - moved  # ours are in its record too
         taken, unwatched = bridge.take_host_use()
         if not self.checked and bridge.runtime().device is None:
             unwatched.append("its guard was switched off")

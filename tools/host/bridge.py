@@ -168,6 +168,12 @@ def take_report() -> str:
     return report.decode()
 
 
+def moved_to_the_device() -> int:
+    """Bytes that were copied, since the start, to be out of the reach of host code."""
+    device = runtime().device
+    return 0 if device is None else device.moved
+
+
 def guard_copy(tensor: torch.Tensor, name: str = "") -> torch.Tensor:
     """The same values, sizes and strides in memory with red zones; `name` appears in reports."""
     copy = bridge_memory.guarded_copy(tensor)

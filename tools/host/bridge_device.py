@@ -114,6 +114,8 @@ class DeviceMemory:
         self._own_threads = 0
         self.unwatched = 0
         """Bytes of tensors that host code can reach, for there was no room to move them."""
+        self.moved = 0
+        """Bytes that were copied here, of one element each as a record of all threads sees them."""
 
     def address(self, tensor: torch.Tensor) -> int:
         """Of the first element, for kernels alone. The storage is moved the first time."""
@@ -177,6 +179,7 @@ class DeviceMemory:
             except (RuntimeError, OSError):
                 file = -1
             if file >= 0:
+                self.moved += nbytes
                 name = describe("tensor", tensor).encode()
                 address = self._library.musahost_device_map(file, nbytes, name) or 0
                 os.dup2(self._nothing, file)  # torch closes it some day; nobody is to read it
