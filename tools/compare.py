@@ -1,6 +1,6 @@
 """Compare a candidate's outputs with the expected ones, in numpy, in the trusted parent."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +13,23 @@ _SAMPLES = 5
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Which elements of a large tensor a Value holds, and what is known of the whole."""
+
+    places: np.ndarray
+    """Flat (row-major) indices, one for each element."""
+    shape: tuple[int, ...]
+    rms: float
+    """Root mean square of the whole expected output."""
+    own: float
+    """The reference's own largest error in the whole."""
+
+    def index(self, position: int) -> tuple[int, ...]:
+        """Where an element of the sample lies in the whole."""
+        return tuple(int(i) for i in np.unravel_index(int(self.places[position]), self.shape))
+
+
+@dataclass(frozen=True)
 class Value:
     """One tensor as numbers: `array` holds the values, `dtype` is torch's name for its type.
 
@@ -22,10 +39,16 @@ class Value:
     name: str
     dtype: str
     array: np.ndarray
+    sample: Sample | None = None
+    """Of an expected output that is only looked at in places: `array` is flat then."""
 
     @property
     def shape(self) -> tuple[int, ...]:
         return tuple(self.array.shape)
+
+    def place(self, index: Sequence[int]) -> tuple[int, ...]:
+        """The element's index in the whole output."""
+        return self.sample.index(int(index[0])) if self.sample else tuple(int(i) for i in index)
 
 
 @dataclass(frozen=True)
@@ -85,7 +108,7 @@ def _compare_one(got: Value, native: Value, exact: np.ndarray | None, rule: Tole
         truth = np.where(finite & np.isfinite(exact), exact, expected)
     else:
         truth = expected
-    difference = _nonfinite_difference(have, expected)
+    difference = _nonfinite_difference(have, expected, native.place)
     if difference is not None:
         message = f"{native.name}: {difference}"
         bad = np.isfinite(have) != finite
@@ -94,9 +117,11 @@ def _compare_one(got: Value, native: Value, exact: np.ndarray | None, rule: Tole
     with np.errstate(invalid="ignore", over="ignore"):
         own = np.where(finite, np.abs(expected - truth), 0.0)
         if exact is None:  # nothing is known of the reference's own error in a part
-            allowed = rule.allowed(native.dtype, truth, 0.0)
+            rms = native.sample.rms if native.sample else None
+            allowed = rule.allowed(native.dtype, truth, 0.0, rms)
         else:
-            allowed = rule.allowed_by_parts(native.dtype, truth, own)
+            whole = (native.sample.own, native.sample.rms) if native.sample else None
+            allowed = rule.allowed_by_parts(native.dtype, truth, own, whole)
         absolute = np.where(finite, np.abs(have - truth), 0.0)
         over = absolute > allowed
         bad = np.where(finite, over, False)
@@ -137,11 +162,13 @@ def _wide(array: np.ndarray) -> np.ndarray:
     return array.astype(np.complex128 if array.dtype.kind == "c" else np.float64)
 
 
-def _nonfinite_difference(have: np.ndarray, expected: np.ndarray) -> str | None:
+def _nonfinite_difference(
+    have: np.ndarray, expected: np.ndarray, place: Callable[[Sequence[int]], tuple[int, ...]]
+) -> str | None:
     """NaN must meet NaN and an infinity the same infinity; None when all do."""
     if have.dtype.kind == "c":
         for part, name in ((np.real, "real"), (np.imag, "imaginary")):
-            difference = _nonfinite_difference(part(have), part(expected))
+            difference = _nonfinite_difference(part(have), part(expected), place)
             if difference is not None:
                 return f"{name} part: {difference}"
         return None
@@ -153,10 +180,10 @@ def _nonfinite_difference(have: np.ndarray, expected: np.ndarray) -> str | None:
         unexpected = test(have) & ~test(expected)
         missing = test(expected) & ~test(have)
         if unexpected.any():
-            where = _first(unexpected)
+            where = list(place(_first(unexpected)))
             return f"{int(unexpected.sum())} of {have.size} values are {name}, first at {where}"
         if missing.any():
-            where = _first(missing)
+            where = list(place(_first(missing)))
             return f"{int(missing.sum())} values should be {name}, first at {where}"
     return None
 
@@ -183,7 +210,8 @@ def _error(
         finite = absolute[np.isfinite(absolute)]
         excess = np.where(bad, absolute - np.where(np.isfinite(allowed), allowed, 0.0), -np.inf)
         mean = float(finite.mean()) if finite.size else float("inf")
-        pattern = describe_pattern(bad, have, truth) if bad.any() else ""
+        whole = native.sample is None
+        pattern = describe_pattern(bad, have, truth) if whole and bad.any() else ""
     worst = np.unravel_index(int(np.argmax(excess if bad.any() else absolute)), absolute.shape)
     picked = _pick_samples(bad, worst)
     return OutputError(
@@ -195,7 +223,7 @@ def _error(
         bad_fraction=float(bad.mean()),
         samples=tuple(
             ErrorSample(
-                index=tuple(int(i) for i in index),
+                index=native.place(index),
                 expected=float(np.real(truth[index])),
                 got=float(np.real(have[index])),
             )

@@ -23,7 +23,7 @@ _SEARCH_S = 20.0
 _LEAST_SEARCH_S = 4.0
 """CPU seconds for all searches of a task together, and for the last one at least."""
 
-BUDGETS = {"run": scales.RUN, "check": scales.CHECK, "large": scales.LARGE}
+BUDGETS = {"run": scales.RUN, "check": scales.CHECK, "large": scales.LARGE, "gpu": scales.GPU}
 """The scales that a worker opens, beside `own`."""
 
 

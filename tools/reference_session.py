@@ -1,6 +1,7 @@
 """The parent's side of the reference worker: inputs, weights and expected values of one task."""
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -147,12 +148,14 @@ class ReferenceSession:
             answer["tree"], native, exact, answer["reference"], buffers, answer["changed_inputs"]
         )
 
-    def _ask(self, header: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
+    def _ask(
+        self, header: dict[str, Any], timeout_s: float, blobs: Sequence[bytes] = ()
+    ) -> tuple[dict[str, Any], list[bytes]]:
         doing = header["op"]
         try:
             with self._turn:
-                self.child.channel.send(header, [])
-                answer, blobs = self.child.channel.recv(timeout_s)
+                self.child.channel.send(header, blobs)
+                answer, out = self.child.channel.recv(timeout_s)
         except TimeoutError:
             self.child.kill()
             raise InfraError(
@@ -171,7 +174,7 @@ class ReferenceSession:
             ) from None
         if not answer["ok"]:
             raise TaskError(f"{self.task.path}: {answer['error']}")
-        return answer, blobs
+        return answer, out
 
     def close(self) -> None:
         self.child.kill()

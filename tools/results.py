@@ -231,7 +231,7 @@ class Timing(Record):
     baselines: dict[str, Latency] = Field(default_factory=dict)
     speedups: tuple[Speedup, ...] = ()
     missing: dict[str, str] = Field(default_factory=dict)
-    """Baselines that could not be had, and why."""
+    """Baselines that could not be had, and `shared memory` for inputs; each with its reason."""
     precision: str = ""
     """The matrix precision that both sides ran with."""
     card: str = ""
@@ -240,7 +240,8 @@ class Timing(Record):
     """The least time that the task's bytes and operations need on this card; None: not known."""
     flags: tuple[str, ...] = ()
     shapes: tuple[str, ...] = ()
-
+    judged: str = ""
+    """How much of the repetition that was judged while time was taken was looked at."""
     too_fast: bool = False
     """Twice below the floor, with data that cannot stay in the cache: nothing is earned by it."""
 

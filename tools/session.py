@@ -116,6 +116,7 @@ class CandidateSession:
         *,
         doing: str,
         timeout_s: float | None = None,
+        descriptors: Sequence[int] = (),
     ) -> tuple[dict[str, Any], list[bytes]]:
         """Send, serve builds, return the answer. `doing` names the step in messages."""
         channel: Channel = self.child.channel
@@ -125,6 +126,8 @@ class CandidateSession:
             if channel.pending():
                 raise forged(doing)
             channel.send(header | {"nonce": nonce}, blobs)
+            if descriptors:
+                channel.send_descriptors(descriptors, timeout_s=max(left, 0.05))
             while True:
                 start = time.monotonic()
                 answer, out = channel.recv(max(left, 0.05))

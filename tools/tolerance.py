@@ -75,16 +75,19 @@ class ToleranceRule:
         return Tolerance(dtype=dtype, atol=absolute, rtol=relative, rule=rule)
 
     def allowed(
-        self, dtype: str, expected: np.ndarray, own_error: float
+        self, dtype: str, expected: np.ndarray, own_error: float, rms: float | None = None
     ) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
-        """Largest error that passes, for each element of `expected` (float64 or complex128)."""
+        """Largest error that passes, for each element of `expected` (float64 or complex128).
+
+        `rms` is that of the whole output where `expected` is a part of it.
+        """
         tolerance = self.for_dtype(dtype)
         size = np.abs(expected).astype(np.float64)
         finite = size[np.isfinite(size)]
         if tolerance.rule == "exact" or self.atol is not None:
             scale, floor = 1.0, 0.0
         else:
-            rms = root_mean_square(finite)
+            rms = root_mean_square(finite) if rms is None else rms
             scale = max(rms, min(1.0, rms / SMALL))
             noisy = own_error > NOISE * rms
             floor = (NOISE_FACTOR if noisy else REFERENCE_ERROR_FACTOR) * own_error
@@ -95,14 +98,17 @@ class ToleranceRule:
         dtype: str,
         expected: np.ndarray,
         own: "np.ndarray[tuple[int, ...], np.dtype[np.float64]]",
+        whole: tuple[float, float] | None = None,
     ) -> "np.ndarray[tuple[int, ...], np.dtype[np.float64]]":
         """As `allowed`, `own` the reference's error for each element, but small parts get less.
 
         Where many elements are far below the root mean square (a product that decays, one column
         that outweighs the rest), a tolerance made for the large ones eats them whole. They are
-        judged as an output of their own, never closer than a few roundings of the whole.
+        judged as an output of their own, never closer than a few roundings of the whole. `whole`:
+        largest own error and root mean square, where `expected` is a sample of an output.
         """
-        allowed = self.allowed(dtype, expected, float(own.max()) if own.size else 0.0)
+        largest, rms_of_whole = whole or (float(own.max()) if own.size else 0.0, None)
+        allowed = self.allowed(dtype, expected, largest, rms_of_whole)
         size = np.abs(expected).astype(np.float64)
         part = np.isfinite(size) & (size > 0)
         least = max(_PART_LEAST, int(_PART_SHARE * int(part.sum())))

@@ -4,10 +4,14 @@ One message: magic, blob count, header length, the length of each blob (little e
 each), then a JSON object in UTF-8, then the blobs. What a candidate's process sends is untrusted:
 anything that is not exactly this, or is too large, raises WireError, and memory grows only with
 bytes that really came.
+
+Open files may follow a message whose header announces them: one byte more, which carries them.
 """
 
+import array
 import json
 import math
+import os
 import select
 import socket
 import struct
@@ -28,6 +32,8 @@ MAX_HEADER_BYTES = 8 << 20
 MAX_BLOBS = 4096
 MAX_MESSAGE_BYTES = 8 << 30
 MAX_DIMENSIONS = 64
+MAX_DESCRIPTORS = 8
+_DESCRIPTORS = b"F"
 DTYPES = (
     *("float64", "float32", "float16", "bfloat16", "complex128", "complex64", "bool"),
     *("int64", "int32", "int16", "int8", "uint8", "uint16", "uint32", "uint64"),
@@ -75,6 +81,54 @@ class Channel:
         deadline = _deadline(timeout_s)
         for view in (memoryview(start), *views):
             self._send_all(view, deadline)
+
+    def send_descriptors(
+        self, descriptors: Sequence[int], *, timeout_s: float | None = None
+    ) -> None:
+        """Open files, after a message that announced them; ours stay open.
+
+        Raises WireClosed or TimeoutError.
+        """
+        if not 0 < len(descriptors) <= MAX_DESCRIPTORS:
+            raise ValueError(f"{len(descriptors)} descriptors in one message")
+        rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))
+        deadline = _deadline(timeout_s)
+        while True:
+            try:
+                self._socket.sendmsg([_DESCRIPTORS], [rights])
+                return
+            except BlockingIOError:
+                self._wait(select.POLLOUT, deadline)
+            except OSError as error:
+                raise WireClosed(f"the other side is gone ({error.strerror})") from None
+
+    def recv_descriptors(self, count: int, timeout_s: float | None) -> list[int]:
+        """Exactly the `count` files that the last message announced; the caller closes them.
+
+        Files that come with anything else are closed: by the system, or here before WireError.
+        Raises WireClosed or TimeoutError too.
+        """
+        if self._broken:
+            raise WireError(self._broken)
+        deadline = _deadline(timeout_s)
+        room = socket.CMSG_SPACE(MAX_DESCRIPTORS * array.array("i").itemsize)
+        while True:
+            try:
+                data, extra, flags, _ = self._socket.recvmsg(1, room, socket.MSG_CMSG_CLOEXEC)
+                break
+            except BlockingIOError:
+                self._wait(select.POLLIN, deadline)
+            except OSError as error:
+                raise WireClosed(f"the other side is gone ({error.strerror})") from None
+        found = _passed(extra)
+        if data == _DESCRIPTORS and len(found) == count and not flags & socket.MSG_CTRUNC:
+            return found
+        for descriptor in found:
+            os.close(descriptor)
+        if not data:
+            raise WireClosed("the other side closed the channel")
+        self._broken = f"{len(found)} files came where {count} were announced"
+        raise WireError(self._broken)
 
     def pending(self) -> bool:
         """Whether the other side sent something that nobody has read."""
@@ -134,6 +188,15 @@ class Channel:
             raise TimeoutError("no message in time")
 
 
+def _passed(extra: Sequence[tuple[int, int, bytes]]) -> list[int]:
+    """The descriptors in a message's ancillary data."""
+    found = array.array("i")
+    for level, kind, data in extra:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            found.frombytes(data[: len(data) - len(data) % found.itemsize])
+    return list(found)
+
+
 def _deadline(timeout_s: float | None) -> float | None:
     return None if timeout_s is None else time.monotonic() + timeout_s
 
@@ -181,7 +244,8 @@ def encode_tensors(
     return metas, blobs
 
 
-def _encode(tensor: "torch.Tensor") -> tuple[dict[str, Any], Blob]:
+def tensor_meta(tensor: "torch.Tensor") -> dict[str, Any]:
+    """dtype, shape and stride. Raises WireError for tensors without a plain dense storage."""
     import torch
 
     dtype = str(tensor.dtype).removeprefix("torch.")
@@ -189,10 +253,16 @@ def _encode(tensor: "torch.Tensor") -> tuple[dict[str, Any], Blob]:
         raise WireError(f"a {dtype} tensor with layout {tensor.layout} cannot be sent")
     if tensor.device.type == "meta":
         raise WireError("a meta tensor has no values to send")
+    return {"dtype": dtype, "shape": list(tensor.shape), "stride": list(tensor.stride())}
+
+
+def _encode(tensor: "torch.Tensor") -> tuple[dict[str, Any], Blob]:
+    import torch
+
+    tensor_meta(tensor)
     plain = tensor.detach().cpu().resolve_conj().resolve_neg()
-    shape, stride = list(plain.shape), list(plain.stride())
-    span = _span(shape, stride)
-    meta = {"dtype": dtype, "shape": shape, "stride": stride}
+    meta = tensor_meta(plain)
+    span = storage_span(meta["shape"], meta["stride"])
     if span == 0:
         return meta, b""
     flat = torch.as_strided(plain, (span,), (1,), plain.storage_offset())
@@ -201,7 +271,7 @@ def _encode(tensor: "torch.Tensor") -> tuple[dict[str, Any], Blob]:
     return meta, view.cast("B")
 
 
-def _span(shape: Sequence[int], stride: Sequence[int]) -> int:
+def storage_span(shape: Sequence[int], stride: Sequence[int]) -> int:
     """Elements of storage from the first to the last element, both included."""
     if any(n == 0 for n in shape):
         return 0
@@ -226,9 +296,9 @@ def decode_tensors(
 def _decode(meta: Mapping[str, Any], blob: Blob, max_bytes: int) -> "torch.Tensor":
     import torch
 
-    dtype_name, shape, stride = _checked_meta(meta)
+    dtype_name, shape, stride = checked_meta(meta)
     dtype: torch.dtype = getattr(torch, dtype_name)
-    span = _span(shape, stride)
+    span = storage_span(shape, stride)
     if math.prod(shape) * dtype.itemsize > max_bytes:
         raise WireError(f"a tensor of shape {shape} is too large")
     if span * dtype.itemsize != len(blob):
@@ -241,7 +311,8 @@ def _decode(meta: Mapping[str, Any], blob: Blob, max_bytes: int) -> "torch.Tenso
     return flat.as_strided(shape, stride)
 
 
-def _checked_meta(meta: Mapping[str, Any]) -> tuple[str, list[int], list[int]]:
+def checked_meta(meta: Mapping[str, Any]) -> tuple[str, list[int], list[int]]:
+    """dtype, shape and stride of a tensor as the other side tells them. Raises WireError."""
     if not isinstance(meta, Mapping) or meta.get("dtype") not in DTYPES:
         raise WireError("a tensor has no known dtype")
     shape, stride = _sizes(meta.get("shape")), _sizes(meta.get("stride"))

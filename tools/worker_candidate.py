@@ -380,12 +380,17 @@ def load_pybind(name: str, path: str) -> types.ModuleType:
     return module
 
 
-def packed(tree: trees.Tree, outputs: list[Any], model: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The answer of a run as far as it is values, and their bytes as they are now."""
+def odd_types(outputs: list[Any]) -> list[str]:
+    """Of outputs that are no plain tensors."""
     import torch
 
     plain = (torch.Tensor, torch.nn.Parameter)
-    odd = [type(t).__name__ for t in outputs if type(t) not in plain]
+    return [type(t).__name__ for t in outputs if type(t) not in plain]
+
+
+def packed(tree: trees.Tree, outputs: list[Any], model: Any) -> tuple[dict[str, Any], list[Any]]:
+    """The answer of a run as far as it is values, and their bytes as they are now."""
+    odd = odd_types(outputs)
     buffers = members(model, "_buffers")
     tensors = [detached(t) for t in (*outputs, *buffers.values())]
     metas, out = encode_tensors(tensors)

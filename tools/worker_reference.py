@@ -1,5 +1,6 @@
 """The jailed process that runs the task's own module: inputs, weights, expected values, plan."""
 
+import os
 from typing import Any
 
 from musaagent.tools import trees
@@ -17,12 +18,17 @@ def serve(channel: Channel, worker: "ReferenceWorker") -> None:
     from musaagent.tools.reference import TaskCodeError
 
     while True:
-        header, _ = channel.recv(None)
+        header, worker.blobs = channel.recv(None)
         try:
             answer, blobs = worker.handle(header)
         except TaskCodeError as error:
             answer, blobs = {"ok": False, "error": str(error)}, []
         channel.send(answer, blobs)
+        if worker.descriptors:
+            channel.send_descriptors(worker.descriptors)
+            for descriptor in worker.descriptors:
+                os.close(descriptor)
+            worker.descriptors = []
 
 
 class ReferenceWorker:
@@ -32,6 +38,10 @@ class ReferenceWorker:
         self.scales: Any = None
         self.model: Any = None
         self.drawn: Any = None
+        self.blobs: list[bytes] = []
+        """What came with the request."""
+        self.descriptors: list[int] = []
+        """Open files that follow the answer, which announces them."""
 
     def handle(self, header: dict[str, Any]) -> _Answer:
         match header["op"]:
@@ -66,10 +76,15 @@ class ReferenceWorker:
         if overrides is None:
             overrides = self.overrides(header["scale"])
         self.model = self.load(overrides)
-        _, tensors = trees.flatten(self.model.inputs(0), "get_inputs()")
-        shapes = [f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors]
+        shapes = [
+            f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in self.input_tensors()
+        ]
         answer = {"overrides": overrides, "shapes": shapes, "resized": self.resized(overrides)}
         return {"ok": True, **answer}, []
+
+    def input_tensors(self) -> list[Any]:
+        """Tensors of the inputs' dtypes and shapes."""
+        return trees.flatten(self.model.inputs(0), "get_inputs()")[1]
 
     def resized(self, overrides: dict[str, int]) -> bool:
         """Whether more than the batch is reduced."""

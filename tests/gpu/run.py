@@ -67,6 +67,7 @@ def main() -> int:
             "exploits": lambda: stages_of_files.exploits(target),
             "honest": lambda: stages_of_files.exploits(target, right=True),
             "evidence": lambda: stages_of_files.evidence(target),
+            "own_shapes": lambda: stages_of_files.own_shapes(target),
             "stock": run.stock,
             "levels": run.levels,
         }

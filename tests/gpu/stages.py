@@ -5,14 +5,17 @@ import json
 import statistics
 import sys
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.bench import GpuBench, sizes_for
+from musaagent.tools.cuda.regions import HOST
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.cuda.timed import with_times
+from musaagent.tools.cuda.timing import WAYS
 from musaagent.tools.feedback import finding_line
 from musaagent.tools.results import Verdict
 from musaagent.tools.target import VerifyOptions
@@ -243,3 +246,76 @@ def exploits(target: CudaTarget, *, right: bool = False) -> dict[str, dict[str, 
         flush=True,
     )
     return rows
+
+
+def own_shapes(target: CudaTarget) -> dict[str, dict[str, Any]]:
+    """Tasks of gigabytes, timed at their own sizes; then one of 512 MB without shared memory."""
+    softmax, product = (TESTS / "candidates" / f"{n}.py" for n in ("softmax_warp", "matmul_tiled"))
+    relu = HERE / "own_shapes" / "relu.py"
+    large = {"batch_size = 57": "batch_size = 4096", "features = 333": "features = 393216"}
+    few = {"rows, columns = 4096, 393216": "rows, columns = 4096, 16384"}
+    rows = {
+        "softmax 4096x393216": _at_own_shapes(target, softmax, large),
+        "matmul 4096^3": _at_own_shapes(
+            target, product, {"M, K, N = 75, 130, 98": "M, K, N = 4096, 4096, 4096"}
+        ),
+        "relu of 6.4 GB": _at_own_shapes(target, relu, {}),
+        "relu of 256 MB, shared": _at_own_shapes(target, relu, few),
+        "relu of 256 MB, in host memory": _at_own_shapes(target, relu, few, ways=(HOST,)),
+        "relu of 256 MB, not shared": _at_own_shapes(target, relu, few, ways=()),
+    }
+    good = sum(row["as_wanted"] for row in rows.values())
+    print(f"own_shapes: {good} of {len(rows)} as wanted", flush=True)
+    return rows
+
+
+def _at_own_shapes(
+    target: CudaTarget, path: Path, sizes: dict[str, str], *, ways: tuple[str, ...] = WAYS
+) -> dict[str, Any]:
+    """Trials, then times with or without shared memory; wanted: both at own sizes, and passed."""
+    op, _, answer = path.read_text().partition(MARK)
+    for old, new in sizes.items():
+        assert old in op
+        op = op.replace(old, new)
+    task, candidate = check_task(path, op), Candidate(source=answer)
+    options = VerifyOptions(timing=False, timeout_s=120.0, trials=3)
+    start, gpu = time.monotonic(), target.pool.gpus[0]
+    row: dict[str, Any] = {"as_wanted": False}
+    try:
+        verdict = target.verify(task, candidate, options)
+        row["trials_s"] = round(time.monotonic() - start, 1)
+        row["trial_shapes"] = list(verdict.shapes)
+        if verdict.status.value == "passed":
+            verdict = with_times(
+                GpuBench(target, gpu), task, candidate, options, verdict, ways=ways
+            )
+        row |= {"status": verdict.status.value, "message": verdict.message}
+        row |= {"flags": list(verdict.flags), "details": verdict.details[-500:]}
+        row["phases"] = {k: round(s, 2) for k, s in verdict.phase_seconds.items()}
+        if verdict.timing is not None:
+            row |= _told(verdict)
+            row["as_wanted"] = row["shared"] == bool(ways) and not row["reduced"]
+    except Exception as error:
+        row |= {"status": "exception", "message": f"{type(error).__name__}: {error}"}
+        row["trace"] = traceback.format_exc()[-2000:]
+    finally:
+        target.forget(task)
+    row |= {"seconds": round(time.monotonic() - start, 1), "jail": str(target.gpu_spec(64).kind)}
+    print(f"{path.stem} shared by {ways or 'none'}: {json.dumps(row)}", flush=True)
+    return row
+
+
+def _told(verdict: Verdict) -> dict[str, Any]:
+    timing = verdict.timing
+    assert timing is not None
+    return {
+        "shapes": list(timing.shapes),
+        "reduced": any("reduced" in flag or "own sizes" in flag for flag in timing.flags),
+        "shared": "shared memory" not in timing.missing,
+        "missing": timing.missing,
+        "judged": timing.judged,
+        "floor_ms": timing.floor_ms,
+        "median_ms": timing.candidate.median_ms,
+        "baselines_ms": {name: one.median_ms for name, one in timing.baselines.items()},
+        "timing_flags": list(timing.flags),
+    }

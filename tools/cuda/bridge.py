@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from musaagent.tools.cuda.card_memory import ForeignBytes
 from musaagent.tools.host import bridge
 from musaagent.tools.host.bridge_ops import OWN, aten
 from musaagent.tools.host.bridge_runtime import Runtime
@@ -96,18 +97,6 @@ def _tensor(
     return torch.tensor(data, dtype=dtype, device=device, requires_grad=requires_grad)
 
 
-class _Foreign:
-    """Device memory that torch does not own."""
-
-    def __init__(self, address: int, nbytes: int) -> None:
-        self.__cuda_array_interface__ = {
-            "shape": (nbytes,),
-            "typestr": "|u1",
-            "data": (address, False),
-            "version": 3,
-        }
-
-
 def _from_blob(
     address: int,
     sizes: list[int],
@@ -120,7 +109,7 @@ def _from_blob(
     if any(size == 0 for size in sizes):
         return torch.empty(sizes, dtype=dtype, device=device)
     extent = 1 + sum((n - 1) * s for n, s in zip(sizes, strides, strict=True))
-    raw = torch.as_tensor(_Foreign(address, extent * dtype.itemsize), device=device)
+    raw = torch.as_tensor(ForeignBytes(address, extent * dtype.itemsize), device=device)
     return raw.view(dtype).as_strided(sizes, strides)
 
 

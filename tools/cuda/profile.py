@@ -150,6 +150,7 @@ def _add_roofline(
     counters: dict[str, float], bench: "GpuBench", task: Task, verdict: Verdict
 ) -> None:
     peak = peak_of(bench.gpu.info.name)
+    profiled = bench.reference(task, "run").shapes
     add_shares(
         counters,
         verdict,
@@ -157,6 +158,9 @@ def _add_roofline(
         bytes_per_s=peak.bytes_per_s if peak else None,
         flops_per_s=peak.flops_fp32 if peak else None,
     )
+    if verdict.timing is not None and verdict.timing.shapes != profiled:
+        # A large task is profiled at the reduced sizes of its trials, and timed at its own.
+        counters.pop("kernel_share", None)
 
 
 def add_shares(

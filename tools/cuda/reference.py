@@ -1,18 +1,59 @@
 """The parent's side of the reference worker on a GPU: expected values and PyTorch's times."""
 
 import contextlib
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from musaagent.errors import SandboxLost
+from musaagent.tools.arrays import value_from_wire
+from musaagent.tools.compare import Sample, Value
 from musaagent.tools.cuda.devices import Gpu
-from musaagent.tools.reference_session import ReferenceSession
+from musaagent.tools.cuda.regions import passable
+from musaagent.tools.reference_session import Expected, ReferenceSession
 from musaagent.tools.task import Task
+from musaagent.tools.trees import Tree
+from musaagent.tools.wire import WireError
 from musaagent.tools.zygote import Child
 
 WORKER_ENTRY = "musaagent.tools.cuda.worker_reference:main"
 BASELINE_TIMEOUT_S = 300.0
-_ON_GPU = frozenset({"open", "expected", "keep_inputs", "baseline"})
+MOST_SENT_BYTES = 4 << 30
+"""Inputs of more than this are not sent through sockets."""
+_DESCRIPTORS_TIMEOUT_S = 30.0
+_ON_GPU = frozenset(
+    "open expected timing_inputs pass_on use_set expected_at forget baseline".split()
+)
+
+
+@dataclass(frozen=True)
+class PassedOn:
+    """One input set on its way to the candidate: memory behind a file, or its values."""
+
+    tree: Tree
+    metas: list[dict[str, Any]]
+    nbytes: int
+    shared: int
+    """Bytes of the shared region; 0: the values are in `blobs`."""
+    where: str
+    """`card`, `host` memory, or '' for blobs."""
+    descriptor: int
+    """Of the region, for `close`; -1: none."""
+    blobs: list[bytes]
+    why_not: str
+    """Why the ways that were tried first do not work."""
+
+    @property
+    def nowhere(self) -> bool:
+        """Too large to be sent, and not shared."""
+        return not self.shared and self.nbytes > 0 and not self.blobs
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
 
 
 class GpuReference(ReferenceSession):
@@ -22,16 +63,86 @@ class GpuReference(ReferenceSession):
         super().__init__(child, task)
         self.gpu = gpu
 
-    def keep_inputs(self) -> None:
-        """The inputs drawn last become one more set for timing."""
-        self._ask({"op": "keep_inputs"}, BASELINE_TIMEOUT_S)
+    def timing_inputs(self, seed: int, *, first: bool, ways: Sequence[str]) -> PassedOn:
+        """Draw one more set for timing (`first`: instead of all that there are).
 
-    def baseline(self, name: str, sets: int, *, fresh: bool) -> dict[str, Any]:
-        """Make and warm up one baseline over the last `sets` kept inputs."""
+        `ways`: `card`, `host`, in the order in which they are tried; then blobs.
+        """
+        return self._passed_on({"op": "timing_inputs", "seed": seed, "first": first}, ways)
+
+    def pass_on(self, ways: Sequence[str]) -> PassedOn:
+        """The set drawn last once more."""
+        return self._passed_on({"op": "pass_on"}, ways)
+
+    def _passed_on(self, header: dict[str, Any], ways: Sequence[str]) -> PassedOn:
+        header |= {"ways": list(ways), "most_sent": MOST_SENT_BYTES}
+        answer, blobs = self._ask(header, BASELINE_TIMEOUT_S)
+        shared, descriptor = int(answer["shared"]), -1
+        if shared:
+            descriptor = self._descriptor()
+        return PassedOn(
+            answer["tree"],
+            answer["tensors"],
+            int(answer["nbytes"]),
+            shared,
+            str(answer["where"]),
+            descriptor,
+            blobs,
+            str(answer["unshared"]),
+        )
+
+    def _descriptor(self) -> int:
+        try:
+            descriptor = self.child.channel.recv_descriptors(1, _DESCRIPTORS_TIMEOUT_S)[0]
+        except (WireError, TimeoutError) as error:
+            self.child.kill()
+            raise SandboxLost(f"{self.task.path}: the reference sent no file: {error}") from None
+        if not passable(descriptor):
+            os.close(descriptor)
+            raise SandboxLost(f"{self.task.path}: the reference sent a file that is no memory")
+        return descriptor
+
+    def use_set(self, index: int) -> None:
+        """`expected` is for that set from now on; all others, and the baselines, are freed."""
+        self._ask({"op": "use_set", "index": index}, BASELINE_TIMEOUT_S)
+
+    def forget_timing(self) -> None:
+        """Frees all that timing took of the card."""
+        self._ask({"op": "forget"}, BASELINE_TIMEOUT_S)
+
+    def expected_at(
+        self, seed: int, counts: Sequence[int], places: Sequence[np.ndarray]
+    ) -> tuple[Expected, list[dict[str, Any]]]:
+        """Expected values at some flat indices of each output, and metas of the whole outputs.
+
+        `counts` are the elements of the candidate's outputs: where the reference's differ there
+        are no values.
+        """
+        header = {"op": "expected_at", "seed": seed, "counts": list(counts)}
+        blobs = [np.ascontiguousarray(p, np.int64).tobytes() for p in places]
+        answer, out = self._ask(header, BASELINE_TIMEOUT_S, blobs)
+        values = [
+            value_from_wire(f"output {i % max(len(places), 1)}", meta, blob)
+            for i, (meta, blob) in enumerate(zip(answer["tensors"], out, strict=True))
+        ]
+        whole = answer["whole"]
+        native = [
+            Value(v.name, v.dtype, v.array, Sample(p, tuple(w["shape"]), *map(float, size)))
+            for v, p, w, size in zip(values, places, whole, answer["sizes"], strict=False)
+        ]
+        exact: list[np.ndarray | None] = [None] * len(native)
+        if answer["has_exact"]:
+            exact = [value.array for value in values[len(native) :]]
+        expected = Expected(
+            answer["tree"], native, exact, answer["reference"], {}, answer["changed_inputs"]
+        )
+        return expected, whole
+
+    def baseline(self, name: str, *, fresh: bool) -> dict[str, Any]:
+        """Make and warm up one baseline over the sets that were drawn."""
         header = {
             "op": "baseline",
             "name": name,
-            "sets": sets,
             "fresh": fresh,
             "warm_up": 3,
             "tf32": False,
@@ -41,13 +152,15 @@ class GpuReference(ReferenceSession):
     def time(self, header: dict[str, Any]) -> dict[str, Any]:
         return self._ask(header, BASELINE_TIMEOUT_S)[0]
 
-    def _ask(self, header: dict[str, Any], timeout_s: float) -> tuple[dict[str, Any], list[bytes]]:
+    def _ask(
+        self, header: dict[str, Any], timeout_s: float, blobs: Sequence[bytes] = ()
+    ) -> tuple[dict[str, Any], list[bytes]]:
         header = {"gpu": self.gpu.info.uuid, **header}
         if header["op"] == "time":
             with self.gpu.turn():
-                return super()._ask(header, timeout_s)
+                return super()._ask(header, timeout_s, blobs)
         with self.gpu.share() if header["op"] in _ON_GPU else contextlib.nullcontext():
-            return super()._ask(header, timeout_s)
+            return super()._ask(header, timeout_s, blobs)
 
 
 def opened(

@@ -21,7 +21,7 @@ from musaagent.tools.session import (
 from musaagent.tools.zygote import Child
 
 WORKER_ENTRY = "musaagent.tools.cuda.worker:main"
-_ON_GPU = frozenset({"construct", "run", "time_setup"})
+_ON_GPU = frozenset({"construct", "run", "time_setup", "sample"})
 _TIMED = frozenset({"time", "profile"})
 # Kernels of libraries that do whole operations; ATen's own are seen by the operator record.
 _LIBRARY = re.compile(
@@ -98,9 +98,12 @@ class CudaSession(CandidateSession):
         *,
         doing: str,
         timeout_s: float | None = None,
+        descriptors: Sequence[int] = (),
     ) -> tuple[dict[str, Any], list[bytes]]:
         with self._lock_for(header["op"]):
-            answer, out = super().request(header, blobs, doing=doing, timeout_s=timeout_s)
+            answer, out = super().request(
+                header, blobs, doing=doing, timeout_s=timeout_s, descriptors=descriptors
+            )
         if header["op"] == "run":
             own = self._note_kernels(answer)
             if header.get("mode") == "no_kernels":

@@ -28,6 +28,7 @@ from musaagent.tools.cuda.reference import GpuReference, close_all, opened
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.shared import Shared
 from musaagent.tools.cuda.shares import with_share
+from musaagent.tools.cuda.sizes import trial_sizes
 from musaagent.tools.cuda.split import CUBIN_NAME
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.toolchain import DEFAULT_ARCH
@@ -47,7 +48,7 @@ from musaagent.tools.zygote import Zygote
 
 _REFERENCE_MEMORY_MB = 65536
 _CANDIDATE_MEMORY_MB = 32768
-_OWN_SHAPES_BYTES = 4 << 30
+_SHARED_MB = 16384  # of host memory, for one set of inputs
 # Forked workers must find torch imported and CUDA untouched.
 _PRELOAD = (
     "torch",
@@ -232,8 +233,11 @@ class CudaTarget:
         return verdict
 
     def drop_reference(self, task: Task, gpu: Gpu) -> None:
-        key = (task.hash, f"gpu {gpu.info.uuid}")
-        close_all(self._references.take(lambda known: known == key))
+        """Those at all sizes."""
+        name = f"gpu {gpu.info.uuid}"
+        close_all(
+            self._references.take(lambda key: key[0] == task.hash and key[1].startswith(name))
+        )
 
     def plan_or_none(self, task: Task) -> Plan | None:
         try:
@@ -324,15 +328,13 @@ class CudaTarget:
     def gpu_reference(
         self, task: Task, gpu: Gpu, overrides: dict[str, int] | None = None
     ) -> GpuReference:
-        """At the task's own shapes, unless others are given, or they are too large to be sent."""
+        """At the sizes of trials (`cuda.sizes`), unless others are given."""
 
         def make() -> ReferenceSession:
-            child = self._zygote.spawn(
-                self.reference_entry,
-                self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048),
-                name="reference gpu",
-            )
-            sizes = self._reduced(task) if overrides is None else overrides
+            spec = self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048)
+            spec = replace(spec, file_size_mb=_SHARED_MB)
+            child = self._zygote.spawn(self.reference_entry, spec, name="reference gpu")
+            sizes = trial_sizes(self, task) if overrides is None else overrides
             return opened(GpuReference(child, task, gpu), "own", sizes)
 
         key = f"gpu {gpu.info.uuid}"
@@ -341,13 +343,6 @@ class CudaTarget:
         found = self.once((task.hash, key), make)
         assert isinstance(found, GpuReference)
         return found
-
-    def _reduced(self, task: Task) -> dict[str, int] | None:
-        """Smaller size constants where the own shapes need too much."""
-        plan = self.plan_or_none(task)
-        if plan is None or plan.least_bytes <= _OWN_SHAPES_BYTES:
-            return {}
-        return self.plain_reference(task, "run").scaling("run")
 
     def gpu_spec(self, memory_mb: int, *, allow_exec: bool = False, tmp_mb: int = 512) -> JailSpec:
         """A jail with the cards in it, of the best kind that CUDA comes up in."""

@@ -6,15 +6,22 @@ two events, with the CPU ahead of the device on both sides; `clock` has one repe
 
 import random
 import statistics
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from musaagent.errors import InfraError
 from musaagent.tools.cuda.devices import Gpu
 from musaagent.tools.cuda.peaks import floor_ms
 from musaagent.tools.cuda.reference import GpuReference
+from musaagent.tools.cuda.regions import CARD, HOST
+from musaagent.tools.cuda.sampling import MOST_SENT_BYTES, Kept, judge_sample
+from musaagent.tools.cuda.sampling import keep as keep_outputs
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.stats import latency, speedup
+from musaagent.tools.cuda.timing_sets import send_sets
 from musaagent.tools.judge import Judgement, judge_run
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Status, Timing
@@ -27,10 +34,11 @@ _ROUNDS = 10
 _MOST_PER_ROUND = 10
 _ROUND_MS = 40.0
 _WARM_UP = 5
-_LARGE_SET_BYTES = 1 << 30
 _CACHE_BYTES = 64 << 20
 _FLOOR_MARGIN = 0.9
 _SIDE_STREAM_MS = 0.02
+WAYS = (CARD, HOST)
+"""How inputs are shared with the candidate's process, the best first."""
 
 
 @dataclass
@@ -58,45 +66,45 @@ class _Clock:
     draw: random.Random
     rule: ToleranceRule
     baselines: Sequence[str]
-    seeds: list[int] = field(default_factory=list)
+    ways: Sequence[str] = WAYS
+    sets: int = 0
     missing: dict[str, str] = field(default_factory=dict)
+    phases: dict[str, float] = field(default_factory=dict)
+    kept: Kept | None = None
     judgement: Judgement | None = None
+    judged: str = ""
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
 
     def prepare(self) -> dict[str, _Series]:
         """Fresh inputs in both processes; everything warm."""
-        series = {"candidate": _Series()}
-        self.seeds, number, index = [], 3, 0
-        while index < number:
-            seed = self.draw.getrandbits(48)
-            inputs = self.reference.inputs(seed)
-            size = sum(len(blob) for blob in inputs.blobs)
-            number = 1 if size > 8 * _LARGE_SET_BYTES else 2 if size > _LARGE_SET_BYTES else number
-            self.seeds.append(seed)
-            self.reference.keep_inputs()
-            header = {
-                "op": "time_setup",
-                "inputs": inputs.tree,
-                "tensors": inputs.metas,
-                "first": index == 0,
-                "last": index + 1 >= number,
-                "warm_up": _WARM_UP,
-            }
-            answer, _ = self.session.request(header, inputs.blobs, doing="warm up for timing")
-            index += 1
-        series["candidate"].host_s = float(answer["host_s"])
-        for name in self.baselines:
-            first = name == self.baselines[0]
-            made = self.reference.baseline(name, len(self.seeds), fresh=first)
-            if made["error"]:
-                self.missing[name] = made["error"]
-            else:
-                series[name] = _Series(host_s=float(made["host_s"]))
+        with self.phase("timing inputs"):
+            sent = send_sets(
+                self.session, self.reference, self.draw, ways=self.ways, warm_up=_WARM_UP
+            )
+        self.sets, self.ways = sent.count, sent.ways
+        if sent.why_not:
+            self.missing["shared memory"] = sent.why_not
+        series = {"candidate": _Series(host_s=sent.host_s)}
+        with self.phase("baselines"):
+            for name in self.baselines:
+                made = self.reference.baseline(name, fresh=name == self.baselines[0])
+                if made["error"]:
+                    self.missing[name] = made["error"]
+                else:
+                    series[name] = _Series(host_s=float(made["host_s"]))
         return series
 
     def take(self) -> dict[str, _Series]:
         """All rounds; one repetition of the candidate, which it cannot foresee, is judged."""
         series = self.prepare()
-        with self.gpu.turn():
+        with self.phase("clock"), self.gpu.turn():
             counts = {name: self._count(name, s) for name, s in series.items()}
             judged = self.draw.randrange(_ROUNDS)
             for index in range(_ROUNDS):
@@ -107,6 +115,8 @@ class _Clock:
                     if name == "candidate" and index == judged:
                         keep = self.draw.randrange(counts[name])
                     self._round(name, series[name], counts[name], index, keep)
+        with self.phase("judge"):
+            self._judge()
         return series
 
     def _count(self, name: str, series: _Series) -> int:
@@ -123,21 +133,34 @@ class _Clock:
             "first": first,
             "host_s": series.host_s,
             "keep": keep,
+            "most_bytes": MOST_SENT_BYTES,
         }
         if name != "candidate":
             answer: dict[str, Any] = self.reference.time(header)
         else:
             answer, blobs = self.session.request(header, doing="run while it was timed")
             if keep >= 0:
-                self._judge(answer, blobs, self.seeds[(first + keep) % len(self.seeds)])
+                index = (first + keep) % self.sets
+                self.kept = keep_outputs(self.session, index, answer, blobs, self.draw)
         series.stream.append(_times(answer["stream_ms"], count))
         series.device.append(_times(answer["device_ms"], count))
 
-    def _judge(self, answer: dict[str, Any], blobs: list[bytes], seed: int) -> None:
-        self.reference.inputs(seed)
-        expected = self.reference.expected(self.draw.getrandbits(48))
+    def _judge(self) -> None:
+        """After all rounds, when the baselines need no memory any more."""
+        kept, self.kept = self.kept, None
+        if kept is None:
+            raise InfraError("no repetition was kept to be judged")
+        self.reference.use_set(kept.index)
+        seed = self.draw.getrandbits(48)
+        if kept.whole:
+            expected, whole = self.reference.expected_at(seed, kept.counts, kept.places)
+            judged = judge_sample(kept, expected, whole, self.rule)
+        else:
+            expected = self.reference.expected(seed)
+            judged = judge_run(kept.answer, kept.blobs, expected, self.rule, kernels_ran=1)
         if not expected.reference.endswith("random numbers"):
-            self.judgement = judge_run(answer, blobs, expected, self.rule, kernels_ran=1)
+            self.judgement = judged
+            self.judged = f"{kept.looked_at}, against {expected.reference}"
 
 
 def _times(values: Any, count: int) -> list[float]:
@@ -156,9 +179,17 @@ def take_timing(
     draw: random.Random,
     rule: ToleranceRule,
     baselines: Sequence[str] = BASELINES,
+    *,
+    ways: Sequence[str] = WAYS,
+    phases: dict[str, float] | None = None,
 ) -> tuple[Timing, Judgement | None]:
-    """The timing, and what a run in the middle of it showed. Raises CandidateFailure."""
-    clock = _Clock(session, reference, gpu, draw, rule, baselines)
+    """The timing, and what a run in the middle of it showed. Raises CandidateFailure, TooLarge.
+
+    `ways`: how inputs may be shared; none: sockets. Seconds of its parts are added to `phases`.
+    """
+    clock = _Clock(session, reference, gpu, draw, rule, baselines, ways)
+    if phases is not None:
+        clock.phases = phases
     series = clock.take()
     floor = None
     if plan is not None and not reference.overrides:
@@ -193,6 +224,7 @@ def take_timing(
         flags=tuple(flags),
         too_fast=suspect,
         shapes=reference.shapes,
+        judged=clock.judged,
     )
     return timing, clock.judgement
 

@@ -4,6 +4,7 @@ Without a GPU it still imports candidates, so that their sources can be compiled
 """
 
 import contextlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -11,6 +12,8 @@ from typing import Any
 from musaagent.tools import trees
 from musaagent.tools.cuda import device_api
 from musaagent.tools.cuda.holding import Launches
+from musaagent.tools.cuda.looked_at import pick
+from musaagent.tools.cuda.regions import CARD, MappedSet
 from musaagent.tools.watch import (
     ThreadRecord,
     Watcher,
@@ -21,10 +24,11 @@ from musaagent.tools.watch import (
     part_of,
 )
 from musaagent.tools.weights import align_state
-from musaagent.tools.wire import Channel, decode_tensors
+from musaagent.tools.wire import Channel, decode_tensors, encode_tensors, tensor_meta
 from musaagent.tools.worker_candidate import (
     CandidateWorker,
     load_pybind,
+    odd_types,
     packed,
     request_fields,
     serve,
@@ -35,6 +39,7 @@ _WORDS = 1 << 22
 """So many words of 8 bytes are summed up at once."""
 _MIXERS = (-0x61C8864680B583EB, -0x3D4D51C2D82B14B1)
 """Odd, with bits all over."""
+_DESCRIPTORS_TIMEOUT_S = 30.0
 
 
 def main(channel: Channel) -> None:
@@ -97,6 +102,9 @@ class CudaWorker(CandidateWorker):
         self.launches_of_modules = Launches()
         self.last: dict[str, Any] = {}
         self.sets: list[list[Any]] = []
+        self.mapped: list[MappedSet] = []
+        self.kept: list[Any] = []
+        """Outputs of a repetition that are too large to be sent, until they are looked at."""
         self.flusher: Any = None
 
     def handle(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
@@ -105,6 +113,8 @@ class CudaWorker(CandidateWorker):
                 return self.time_setup(header, blobs)
             case "time":
                 return self.time(header)
+            case "sample":
+                return self.sample(blobs)
             case "profile":
                 return self.profile()
         return super().handle(header, blobs)
@@ -174,7 +184,8 @@ class CudaWorker(CandidateWorker):
         split = len(tensors) - len(names)
         state = {n: put(t) for n, t in zip(names, tensors[split:], strict=True)}
         init = trees.unflatten(header["init"], tensors[:split])
-        self.model, self.inputs, self.sets = None, [], []
+        self.model = None
+        self._drop_sets()
         torch.manual_seed(header["seed"])
         assert self.module is not None
         positional, named = call_arguments(init)
@@ -260,6 +271,16 @@ class CudaWorker(CandidateWorker):
             self.launches_of_modules.hold(False)
             bridge.set_launching(True)
 
+    def _described(self, result: Any, most_bytes: int) -> _Answer:
+        """Outputs of more than `most_bytes` are kept here, and only described."""
+        tree, outputs = trees.flatten(result, "output")
+        if sum(t.numel() * t.itemsize for t in outputs) <= most_bytes:
+            return packed(tree, outputs, self.model)
+        answer, out = packed(tree, [], self.model)
+        self.kept = [detached(t) for t in outputs]
+        whole = [tensor_meta(t) for t in self.kept]
+        return answer | {"odd_types": odd_types(outputs), "whole": whole}, out
+
     def _bound(self, tree: Any) -> Any:
         """forward on the current input buffers."""
         from musaagent.tools.reference import call_arguments
@@ -270,15 +291,30 @@ class CudaWorker(CandidateWorker):
     # ---- timing and profile
 
     def time_setup(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
-        """One more set of input values; the first call of forward with it warms up."""
+        """One more set of input values; the first call of forward with it warms up.
+
+        `shared` bytes of memory come as an open file; 0: the values are in the blobs. An answer
+        with `unmapped` says why the memory cannot be had, and asks for another way.
+        """
         import torch
 
         from musaagent.tools.cuda import bridge
         from musaagent.tools.cuda.clock import Flusher, host_seconds
 
         bridge.poisoning = False
-        fresh = [put(t) for t in decode_tensors(header["tensors"], blobs)]
-        self.sets = [fresh] if header["first"] else [*self.sets, fresh]
+        if header["first"]:
+            self._drop_sets()
+        if header.get("shared"):
+            descriptors = self.channel.recv_descriptors(1, _DESCRIPTORS_TIMEOUT_S)
+            try:
+                fresh = self.map_set(descriptors[0], header)
+            except Exception as error:  # whatever it is, there is another way
+                return {"ok": True, "unmapped": f"{type(error).__name__}: {error}"[:300]}, []
+            finally:
+                os.close(descriptors[0])
+        else:
+            fresh = [put(t) for t in decode_tensors(header["tensors"], blobs)]
+        self.sets.append(fresh)
         if not header["last"]:
             return {"ok": True}, []
         self._place_inputs([t.clone() for t in self.sets[0]])
@@ -292,6 +328,37 @@ class CudaWorker(CandidateWorker):
         if self.flusher is None:
             self.flusher = Flusher()
         return {"ok": True, "host_s": host_s}, []
+
+    def map_set(self, descriptor: int, header: dict[str, Any]) -> list[Any]:
+        """Tensors over the reference's card memory, or copies on the card of its host memory."""
+        given = MappedSet(descriptor, header["shared"], header["tensors"], header["where"])
+        if header["where"] == CARD:
+            self.mapped.append(given)
+            return given.tensors
+        try:
+            return [t.to(device_api.device(), copy=True) for t in given.tensors]
+        finally:
+            given.close()
+
+    def _drop_sets(self) -> None:
+        self.sets, self.inputs, self.kept = [], [], []
+        if self.has_gpu:
+            device_api.api().synchronize()
+        for mapped in self.mapped:
+            mapped.close()
+        self.mapped = []
+
+    def sample(self, blobs: list[bytes]) -> _Answer:
+        """Elements of the outputs that were kept, at flat indices; nothing is kept afterwards."""
+        import torch
+
+        kept, self.kept = self.kept, []
+        indices = [torch.frombuffer(bytearray(blob), dtype=torch.int64) for blob in blobs]
+        values = [pick(t, i) for t, i in zip(kept, indices, strict=True)]
+        del kept
+        metas, out = encode_tensors(values)
+        device_api.api().empty_cache()
+        return {"ok": True, "tensors": metas}, list(out)
 
     def time(self, header: dict[str, Any]) -> _Answer:
         import torch
@@ -312,7 +379,7 @@ class CudaWorker(CandidateWorker):
         kept = found.pop("kept")
         if kept is None:
             return {"ok": True, **found}, []
-        answer, out = packed(*trees.flatten(kept, "output"), self.model)
+        answer, out = self._described(kept, header["most_bytes"])
         said: dict[str, Any] = {"changed_inputs": [], "operators": []}
         return answer | found | said, out
 

@@ -1,14 +1,17 @@
 """The jailed process that runs the task's own module on a GPU: expected values and baselines."""
 
 import contextlib
+import gc
 import os
 from typing import Any
 
 from musaagent.tools import trees
 from musaagent.tools.cuda import device_api
+from musaagent.tools.cuda.looked_at import pick, whole_size
+from musaagent.tools.cuda.regions import CARD, SharedSet, storage_bytes
 from musaagent.tools.cuda.worker import put
-from musaagent.tools.reference import Expected, ReferenceModel, call_arguments
-from musaagent.tools.wire import Channel
+from musaagent.tools.reference import Expected, ReferenceModel, TaskCodeError, call_arguments
+from musaagent.tools.wire import Channel, encode_tensors, tensor_meta
 from musaagent.tools.worker_reference import ReferenceWorker, serve
 
 _Answer = tuple[dict[str, Any], list[Any]]
@@ -21,14 +24,20 @@ def main(channel: Channel) -> None:
 
 
 class CudaReferenceModel(ReferenceModel):
-    """Inputs and weights are drawn on the CPU; forward runs on the GPU, in float64 too."""
+    """Weights, and inputs outside of timing, are drawn on the CPU; forward runs on the GPU, in
+    float64 too."""
 
     def copy(self) -> Any:
         return put(super().copy())
 
-    def expected(self, inputs: Any, seed: int = 0) -> Expected:
+    def expected_there(self, inputs: Any, seed: int) -> Expected:
+        """What `expected` returns, left where it was computed."""
         found = super().expected(on_gpu(inputs), seed)
         device_api.api().synchronize()
+        return found
+
+    def expected(self, inputs: Any, seed: int = 0) -> Expected:
+        found = self.expected_there(inputs, seed)
         exact = None if found.exact is None else [t.cpu() for t in found.exact]
         return Expected(
             found.tree,
@@ -53,13 +62,27 @@ class CudaReferenceWorker(ReferenceWorker):
         super().__init__()
         self.buffers: list[Any] = []
         self.sets: list[list[Any]] = []
+        self.tree: Any = None
+        self.shared: SharedSet | None = None
+        """The set that the candidate's process is to map; ours no more when the next request is."""
         self.calls: dict[str, Any] = {}
         self.flusher: Any = None
 
     def handle(self, header: dict[str, Any]) -> _Answer:
+        if self.shared is not None:
+            self.shared.close()
+            self.shared = None
         match header["op"]:
-            case "keep_inputs":
-                return self.keep_inputs()
+            case "timing_inputs":
+                return self.timing_inputs(header)
+            case "pass_on":
+                return self.pass_on(header)
+            case "use_set":
+                return self.use_set(header["index"])
+            case "expected_at":
+                return self.expected_at(header)
+            case "forget":
+                return self.forget()
             case "baseline":
                 return self.baseline(header)
             case "time":
@@ -82,16 +105,122 @@ class CudaReferenceWorker(ReferenceWorker):
             self.source, overrides, name=self.name, devices=contextlib.nullcontext
         )
 
+    def input_tensors(self) -> list[Any]:
+        """Without values: gigabytes are not drawn to be measured."""
+        from torch._subclasses.fake_tensor import FakeTensorMode
+
+        try:
+            with FakeTensorMode(allow_non_fake_inputs=True):
+                return super().input_tensors()
+        except TaskCodeError:  # get_inputs() looks at values
+            return super().input_tensors()
+
+    # ---- inputs for timing
+
+    def timing_inputs(self, header: dict[str, Any]) -> _Answer:
+        """One more set of inputs on the card, drawn there where the task's code allows it."""
+        if header["first"]:
+            self.forget()
+        try:
+            self.tree, tensors = trees.flatten(self.draw(header["seed"]), "get_inputs()")
+            self.sets.append([put(t).resolve_conj().resolve_neg() for t in tensors])
+        except RuntimeError as error:
+            raise TaskCodeError(f"inputs for timing: {_first_line(error)}") from None
+        return self.pass_on(header)
+
+    def draw(self, seed: int) -> Any:
+        import torch
+
+        try:
+            with torch.device(device_api.device()):
+                return self.model.inputs(seed)
+        except TaskCodeError:
+            return self.model.inputs(seed)
+
+    def pass_on(self, header: dict[str, Any]) -> _Answer:
+        """The last set, for the candidate's process: by the first of `ways`, or as blobs."""
+        tensors = self.sets[-1]
+        metas = [tensor_meta(t) for t in tensors]
+        answer = {"ok": True, "tree": self.tree, "tensors": metas, "shared": 0, "where": ""}
+        answer["nbytes"] = sum(storage_bytes(meta) for meta in metas)
+        reasons = []
+        for where in header["ways"]:
+            try:
+                self.shared = self.share(where, tensors, metas)
+            except Exception as error:  # whatever it is, there is another way
+                reasons.append(_first_line(error))
+                continue
+            self.descriptors = [self.shared.descriptor]
+            told = {"shared": self.shared.size, "where": where, "unshared": "; ".join(reasons)}
+            return answer | told, []
+        answer["unshared"] = "; ".join(reasons)
+        if answer["nbytes"] > header["most_sent"]:
+            return answer, []
+        return answer, list(encode_tensors(tensors)[1])
+
+    def share(self, where: str, tensors: list[Any], metas: list[dict[str, Any]]) -> SharedSet:
+        if where == CARD and device_api.device() != "cuda":
+            raise RuntimeError("only CUDA's driver is asked for card memory")
+        return SharedSet(tensors, metas, device_api.api().synchronize, where)
+
+    def use_set(self, index: int) -> _Answer:
+        """What is computed next is computed on that set alone; all else is freed."""
+        import torch
+
+        self.drawn = trees.unflatten(self.tree, self.sets[index])
+        if "compile" in self.calls:
+            torch._dynamo.reset()
+        self.sets, self.buffers, self.calls = [self.sets[index]], [], {}
+        self._release()
+        return {"ok": True}, []
+
+    def forget(self) -> _Answer:
+        """Nothing large is held between candidates."""
+        self.sets, self.buffers, self.calls, self.drawn = [], [], {}, None
+        self.flusher = None
+        self._release()
+        return {"ok": True}, []
+
+    def _release(self) -> None:
+        gc.collect()
+        device_api.api().synchronize()
+        device_api.api().empty_cache()
+
+    def expected_at(self, header: dict[str, Any]) -> _Answer:
+        """Expected values at the flat indices that came along, one blob for each output.
+
+        Outputs of another number of elements than `counts` says have no values in the answer.
+        """
+        import torch
+
+        found = self.model.expected_there(self.drawn, header["seed"])
+        exact = found.exact if found.exact is not None else [None] * len(found.native)
+        values: list[Any] = []
+        sizes, counts = [], header["counts"]
+        if [t.numel() for t in found.native] == counts:
+            indices = [torch.frombuffer(bytearray(b), dtype=torch.int64) for b in self.blobs]
+            for outputs in (found.native, found.exact or []):
+                values += [pick(t, i) for t, i in zip(outputs, indices, strict=False)]
+            sizes = [
+                whole_size(t, wide) if t.is_floating_point() or t.is_complex() else (0.0, 0.0)
+                for t, wide in zip(found.native, exact, strict=True)
+            ]
+        metas, blobs = encode_tensors(values)
+        answer = {
+            "ok": True,
+            "tree": found.tree,
+            "whole": [tensor_meta(t) for t in found.native],
+            "tensors": metas,
+            "sizes": sizes,
+            "has_exact": found.exact is not None,
+            "reference": found.reference,
+            "changed_inputs": found.changed_inputs,
+        }
+        del found, exact, values
+        self._release()
+        return answer, list(blobs)
+
     # ---- baselines
-
-    def keep_inputs(self) -> _Answer:
-        """The inputs drawn last become one more set for timing."""
-        _, tensors = trees.flatten(self.drawn, "get_inputs()")
-        self.sets.append([put(t) for t in tensors])
-        return {"ok": True, "sets": len(self.sets)}, []
-
-    def forget_inputs(self) -> None:
-        self.sets, self.buffers, self.calls = [], [], {}
 
     def baseline(self, header: dict[str, Any]) -> _Answer:
         """Make and warm up one of `eager`, `compile`, `graph`; `error` says why it cannot be."""
@@ -100,10 +229,9 @@ class CudaReferenceWorker(ReferenceWorker):
         from musaagent.tools.cuda.clock import Flusher, host_seconds
 
         if header["fresh"]:
-            self.calls, self.sets = {}, self.sets[-header["sets"] :]
-            self.buffers = [t.clone() for t in self.sets[0]]
+            self.calls, self.buffers = {}, [t.clone() for t in self.sets[0]]
         device_api.set_tf32(bool(header["tf32"]))
-        name = header["name"]
+        name, call, failed, host_s = header["name"], None, "", 0.0
         try:
             with torch.no_grad():
                 call = self._make(name)
@@ -112,8 +240,12 @@ class CudaReferenceWorker(ReferenceWorker):
                 device_api.api().synchronize()
                 host_s = host_seconds(call)
         except Exception as error:
-            first = str(error).strip().splitlines()[:1]
-            return {"ok": True, "error": f"{type(error).__name__}: {''.join(first)}"[:300]}, []
+            failed = _first_line(error)
+        if failed:
+            # Out of memory, it may be: the others need what it took.
+            call = None
+            self._release()
+            return {"ok": True, "error": failed}, []
         if self.flusher is None:
             self.flusher = Flusher()
         self.calls[name] = call
@@ -122,8 +254,7 @@ class CudaReferenceWorker(ReferenceWorker):
     def _make(self, name: str) -> Any:
         import torch
 
-        tree, _ = trees.flatten(self.drawn, "get_inputs()")
-        positional, named = call_arguments(trees.unflatten(tree, self.buffers))
+        positional, named = call_arguments(trees.unflatten(self.tree, self.buffers))
         module = self.model.copy()
         if name == "eager":
             return lambda: module(*positional, **named)
@@ -164,3 +295,8 @@ class CudaReferenceWorker(ReferenceWorker):
             )
         found.pop("kept")
         return {"ok": True, **found}, []
+
+
+def _first_line(error: BaseException) -> str:
+    first = str(error).strip().splitlines()[:1]
+    return f"{type(error).__name__}: {''.join(first)}"[:300]

@@ -40,7 +40,13 @@ class MusaReferenceModel(ReferenceModel):
     cpu_s = 0.0
     """How long the CPU took for its answer, float64 included."""
 
+    def expected_there(self, inputs: Any, seed: int) -> Expected:
+        """The judge's answer lies on the CPU."""
+        return self.expected(inputs, seed)
+
     def expected(self, inputs: Any, seed: int = 0) -> Expected:
+        tree, tensors = trees.flatten(inputs, "inputs")
+        inputs = trees.unflatten(tree, [t.cpu() for t in tensors])
         if self.dispute == "" and self.cpu_s > _LONGEST_CPU_S:
             return self._by_card(inputs, seed)
         start = time.monotonic()
@@ -105,7 +111,6 @@ class MusaReferenceWorker(CudaReferenceWorker):
     def _make(self, name: str) -> Any:
         if name != "eager":
             raise RuntimeError(EAGER_ONLY)
-        tree, _ = trees.flatten(self.drawn, "get_inputs()")
-        positional, named = call_arguments(trees.unflatten(tree, self.buffers))
+        positional, named = call_arguments(trees.unflatten(self.tree, self.buffers))
         module = put(self.model.copy())
         return lambda: module(*positional, **named)
