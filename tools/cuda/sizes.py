@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from musaagent.tools.cuda.target import CudaTarget
     from musaagent.tools.task import Task
 
-TRIAL_BYTES = 256 << 20
+TRIAL_BYTES = 64 << 20
 """Trials are at the task's own sizes up to here: outputs cross sockets in each of them."""
 _COPIES = 8
 """Of inputs, weights and outputs, on a card at once: two processes hold input sets and buffers, the
