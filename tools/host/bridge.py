@@ -78,8 +78,11 @@ def set_guard(on: bool) -> None:
 
 @contextlib.contextmanager
 def candidate_code() -> Iterator[None]:
-    """Threads that start within and stay are the candidate's, others are torch's."""
-    device = runtime().device
+    """Threads that start within and stay are the candidate's, others are torch's.
+
+    Not every target has a runtime of ours, or one that guards memory.
+    """
+    device = None if _runtime is None else _runtime.device
     if device is not None:
         device.enter_candidate()
     try:
