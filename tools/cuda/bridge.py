@@ -23,6 +23,8 @@ _CPU, _CUDA = torch.device("cpu"), torch.device("cuda", 0)
 class CudaRuntime(Runtime):
     """The runtime library of the cuda target."""
 
+    guards = False
+
     def __init__(self, path: Path) -> None:
         super().__init__(path)
         self.library.musacuda_set_stream.restype = None

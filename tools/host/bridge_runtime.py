@@ -74,6 +74,9 @@ class _Held:
 class Runtime:
     """The loaded runtime library, the tensors that C++ holds, and the exceptions under way."""
 
+    guards = True
+    """Whether the library can close device memory to host code; a card does that by itself."""
+
     def __init__(self, path: Path) -> None:
         self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
         self._declare()
@@ -93,7 +96,7 @@ class Runtime:
 
     def _declare(self) -> None:
         pointer, integer, text = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
-        for name, result, arguments in (
+        functions: list[tuple[str, Any, list[Any]]] = [
             ("musahost_thin_bind", None, [pointer, pointer]),
             ("musahost_thin_tensor", pointer, [integer, pointer, pointer, pointer]),
             ("musahost_thin_refresh", None, [pointer, pointer, pointer, pointer]),
@@ -110,15 +113,19 @@ class Runtime:
             ("musahost_take_report", text, []),
             ("musahost_configure", None, [ctypes.c_int, ctypes.c_uint] + [ctypes.c_int] * 3),
             ("musahost_set_dry", None, [ctypes.c_int]),
-            ("musahost_set_guard", None, [ctypes.c_int]),
-            ("musahost_device_map", pointer, [ctypes.c_int, ctypes.c_size_t, text]),
-            ("musahost_device_unmap", None, [pointer]),
-            ("musahost_device_alias", pointer, [pointer]),
-            ("musahost_take_host_bytes", ctypes.c_size_t, []),
-            ("musahost_thread_count", ctypes.c_int, [ctypes.c_int]),
-            ("musahost_expect_threads", None, [ctypes.c_int]),
-            ("musahost_take_threads_beside", ctypes.c_int, []),
-        ):
+        ]
+        if self.guards:
+            functions += [
+                ("musahost_set_guard", None, [ctypes.c_int]),
+                ("musahost_device_map", pointer, [ctypes.c_int, ctypes.c_size_t, text]),
+                ("musahost_device_unmap", None, [pointer]),
+                ("musahost_device_alias", pointer, [pointer]),
+                ("musahost_take_host_bytes", ctypes.c_size_t, []),
+                ("musahost_thread_count", ctypes.c_int, [ctypes.c_int]),
+                ("musahost_expect_threads", None, [ctypes.c_int]),
+                ("musahost_take_threads_beside", ctypes.c_int, []),
+            ]
+        for name, result, arguments in functions:
             function = getattr(self.library, name)
             function.restype, function.argtypes = result, arguments
 
