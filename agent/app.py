@@ -57,6 +57,7 @@ class SolveOptions(TypedDict, total=False):
     episode: int
     warp_size: Literal[32, 128]
     arch: Literal["", "mp_21", "mp_22", "mp_31"]
+    baselines: tuple[str, ...]
     trials: int
     check: bool | None
     timeout_s: float

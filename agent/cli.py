@@ -140,8 +140,18 @@ def _add_run_settings(parser: Parser) -> None:
         action=argparse.BooleanOptionalAction,
         help="watch every load and store before anything passes (default: yes; cuda: no)",
     )
+    _add_baselines(parser)
     _add_warp_size(parser)
     _add_model_settings(parser)
+
+
+def _add_baselines(parser: Parser) -> None:
+    parser.add_argument(
+        "--baselines",
+        metavar="LIST",
+        type=baselines,
+        help="on a GPU: what the time is taken beside (default: eager,compile,graph)",
+    )
 
 
 def _add_model_settings(parser: Parser) -> None:
@@ -182,12 +192,7 @@ def _add_verify(commands: Commands) -> None:
         default=True,
         help="on a GPU: take the time of what passed (default: yes)",
     )
-    parser.add_argument(
-        "--baselines",
-        metavar="LIST",
-        type=baselines,
-        help="what the time is taken beside (default: eager,compile,graph)",
-    )
+    _add_baselines(parser)
     _add_target(parser)
     parser.add_argument(
         "--check", action="store_true", help="run once more with every load and store watched"

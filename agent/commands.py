@@ -52,6 +52,7 @@ def solve_command(chosen: argparse.Namespace) -> int:
             "warp_size": warp_size(chosen),
             "arch": arch(chosen),
             "check": chosen.check,
+            "baselines": chosen.baselines or BASELINES,
             "served": served,
         }
         if chosen.describe is not None:
@@ -340,6 +341,7 @@ def _evaluate(chosen: argparse.Namespace, episodes: int) -> list[RunResult]:
             warp_size=warp_size(chosen),
             arch=arch(chosen),
             check=chosen.check,
+            baselines=chosen.baselines or BASELINES,
             served=model_settings(chosen),
             episodes=episodes,
         ),

@@ -8,7 +8,7 @@ from pydantic import Field
 from musaagent.policies.settings import TRANSPORT, ServedSettings
 from musaagent.result import RunResult
 from musaagent.tools.results import Record
-from musaagent.tools.target import checks_by_default
+from musaagent.tools.target import BASELINES, checks_by_default
 from musaagent.traces.schema import RunSettings
 
 _MODEL_JOBS = 16
@@ -27,6 +27,7 @@ class EvalSettings(Record):
     arch: Literal["", "mp_21", "mp_22", "mp_31"] = ""
     check: bool | None = None
     """The watched run; None: by target."""
+    baselines: tuple[str, ...] = BASELINES
     served: ServedSettings | None = None
     """For the policies that ask a model."""
     episodes: int = Field(default=0, ge=0)

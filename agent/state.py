@@ -50,6 +50,7 @@ class Context:
             check=chosen.check,
             warp_size=chosen.warp_size,
             arch=chosen.arch,
+            baselines=chosen.baselines,
             timeout_s=chosen.timeout_s,
             atol=chosen.atol,
             rtol=chosen.rtol,

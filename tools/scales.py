@@ -39,8 +39,8 @@ CHECK = Budget(flops=1_500_000, elements=60_000)
 """The watched run is 10 to 100 times slower."""
 LARGE = Budget(flops=600_000_000, elements=20_000_000, batch_weight=1 << 20)
 """For what is wrong at reduced sizes: the batch alone is reduced, where that will do."""
-GPU = Budget(flops=2_000_000_000_000, elements=16 << 20, batch_weight=1 << 20)
-"""For runs on a card whose values travel through sockets: 64 MiB of float32."""
+GPU = Budget(flops=2_000_000_000_000, elements=4 << 20, batch_weight=1 << 20)
+"""For runs on a card whose values travel through sockets: 16 MiB of float32."""
 PROBE = Budget(flops=300_000_000, elements=3_000_000, batch_weight=1 << 20)
 """For questions to the reference alone, run by torch: features as large as can be."""
 

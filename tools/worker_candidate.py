@@ -293,7 +293,7 @@ class CandidateWorker:
 
         bridge.set_launching(name != "no_kernels")
         try:
-            with bridge_functions.made_to_fail(name == "failing", every=not self.pybind):
+            with bridge_functions.made_to_fail(name == "failing"):
                 yield
         finally:
             bridge.set_launching(True)

@@ -16,6 +16,7 @@ from musaagent.policies.settings import ServedSettings
 from musaagent.tools.candidate import content_hash
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Build, Profile, Record, Verdict
+from musaagent.tools.target import BASELINES
 
 SCHEMA_VERSION = 1
 
@@ -65,6 +66,8 @@ class RunSettings(Record):
     warp_size: Literal[32, 128] = 32
     arch: Literal["", "mp_21", "mp_22", "mp_31"] = ""
     """A Moore Threads architecture that the run is for; it decides warp_size and the dialect."""
+    baselines: tuple[str, ...] = BASELINES
+    """What times are taken beside, on targets that have a clock."""
     trials: int = Field(default=5, ge=1)
     check: bool = True
     """Whether the watched run is made before anything counts as passed."""

@@ -16,7 +16,7 @@ def op(forward: str, sizes: str, inputs: str, init: str = "") -> str:
 
 
 ROWS = "batch_size = 4096\ndim = 393216"
-IMAGES = "batch_size = 128\nchannels = 64\nheight = 512\nwidth = 512"
+IMAGES = "batch_size = 128\nchannels = 64\nheight = 128\nwidth = 128"
 IMAGE = "torch.rand(batch_size, channels, height, width)"
 CONV = "    def __init__(self):\n        super().__init__()\n        self.conv = nn.Conv2d(64, 128, 3)\n\n"
 CASES = {
@@ -40,11 +40,19 @@ CASES = {
     ),
     "pool": (op("nn.functional.max_pool2d(x, 2)", IMAGES, IMAGE), {"batch_size"}),
     "group norm": (op("nn.functional.group_norm(x, 8)", IMAGES, IMAGE), {"batch_size"}),
-    "conv": (op("self.conv(x)", IMAGES.replace("512", "256"), IMAGE, CONV), {"batch_size"}),
+    "conv": (
+        op(
+            "self.conv(x)",
+            IMAGES.replace("128\nwidth", "64\nwidth").replace("width = 128", "width = 64"),
+            IMAGE,
+            CONV,
+        ),
+        {"batch_size"},
+    ),
     "batched product": (
         op(
             "torch.bmm(x, rest[0])",
-            "batch_size = 512\nm = 512\nk = 1024\nn = 2048",
+            "batch_size = 512\nm = 128\nk = 256\nn = 512",
             "torch.rand(batch_size, m, k), torch.rand(batch_size, k, n)",
         ),
         {"batch_size"},
@@ -57,7 +65,7 @@ CASES = {
         ),
         {"M"},
     ),
-    "product": (op("x @ rest[0]", "N = 4096", "torch.rand(N, N), torch.rand(N, N)"), set()),
+    "product": (op("x @ rest[0]", "N = 1024", "torch.rand(N, N), torch.rand(N, N)"), set()),
 }
 
 

@@ -50,9 +50,9 @@ def test_calls_go_through_as_they_are(module: ModuleType) -> None:
 
 def test_a_function_fails_and_what_hides_it_is_seen(module: ModuleType) -> None:
     kept = module.add
-    with pytest.raises(RuntimeError, match="add: CUDA error"), made_to_fail(True, every=False):
+    with pytest.raises(RuntimeError, match="add: CUDA error"), made_to_fail(True):
         kept(1)
-    with made_to_fail(True, every=False):
+    with made_to_fail(True):
         try:
             value = kept(1)
         except RuntimeError:
@@ -62,9 +62,7 @@ def test_a_function_fails_and_what_hides_it_is_seen(module: ModuleType) -> None:
 
 
 def test_where_nothing_was_asked_to_fail_nothing_is_told(module: ModuleType) -> None:
-    with pytest.raises(RuntimeError, match="no function"), made_to_fail(True, every=False):
+    with pytest.raises(RuntimeError, match="no function"), made_to_fail(True):
         module.Counter().next()
-    with made_to_fail(True, every=True):
-        pass
-    with made_to_fail(False, every=False):
+    with made_to_fail(False):
         assert module.Counter().next() == 1

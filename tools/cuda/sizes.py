@@ -10,8 +10,10 @@ if TYPE_CHECKING:
     from musaagent.tools.cuda.target import CudaTarget
     from musaagent.tools.task import Task
 
-TRIAL_BYTES = 64 << 20
+TRIAL_BYTES = 16 << 20
 """Trials are at the task's own sizes up to here: outputs cross sockets in each of them."""
+CROWDING_BYTES = 1 << 30
+"""Of larger tasks one at a time is on a card while it is timed."""
 _COPIES = 8
 """Of inputs, weights and outputs, on a card at once: two processes hold input sets and buffers, the
 baselines and the candidate their outputs, and the judge its float64 copies."""

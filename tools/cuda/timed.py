@@ -9,7 +9,7 @@ from musaagent.errors import InfraError, TaskError
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.reference import GpuReference
 from musaagent.tools.cuda.shares import device_time, with_share
-from musaagent.tools.cuda.sizes import TRIAL_BYTES, fits_card, plan_bytes
+from musaagent.tools.cuda.sizes import CROWDING_BYTES, fits_card, plan_bytes
 from musaagent.tools.cuda.timing import WAYS, take_timing
 from musaagent.tools.cuda.timing_sets import TooLarge
 from musaagent.tools.results import Status, Verdict
@@ -69,7 +69,7 @@ def _timed_at(
     """At the sizes of one reference process. Raises TooLarge."""
     target, draw, gpu = bench.target, random.SystemRandom(), bench.gpu
     plan = target.plan_or_none(reference.task)
-    large = plan is not None and plan_bytes(plan) > TRIAL_BYTES and not reference.overrides
+    large = plan is not None and plan_bytes(plan) > CROWDING_BYTES and not reference.overrides
     phases = dict(verdict.phase_seconds)
     rule = ToleranceRule(options.atol, options.rtol)
     session = bench.open_candidate(options, checked=False)

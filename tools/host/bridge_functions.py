@@ -20,11 +20,11 @@ _asked = 0
 
 
 @contextmanager
-def made_to_fail(active: bool, *, every: bool) -> Iterator[None]:
+def made_to_fail(active: bool) -> Iterator[None]:
     """Every compiled function raises meanwhile, where `active`.
 
-    `every` false: some cannot be made to (classes and operators of pybind's modules). If none was
-    asked, then it was another way that was taken, of which nothing is known: RuntimeError.
+    If none was asked, nothing is known of what would be done without it (classes and operators of
+    pybind's modules cannot be made to fail, and a CUDA graph calls nothing): RuntimeError.
     """
     global failing, _asked
     failing, _asked = active, 0
@@ -32,7 +32,7 @@ def made_to_fail(active: bool, *, every: bool) -> Iterator[None]:
         yield
     finally:
         failing = False
-    if active and not every and not _asked:
+    if active and not _asked:
         raise RuntimeError("no function that can be made to fail was called")
 
 

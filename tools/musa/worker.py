@@ -44,7 +44,7 @@ class MusaWorker(CudaWorker):
         """Functions are made to fail; nothing of ours holds launches back here."""
         from musaagent.tools.host.bridge_functions import made_to_fail
 
-        with made_to_fail(name == "failing", every=False):
+        with made_to_fail(name == "failing"):
             yield
 
     def build(self, request: Any) -> Any:
