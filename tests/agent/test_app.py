@@ -12,6 +12,7 @@ import pytest
 
 import musaagent
 from musaagent.app import open_target, read_candidate, settings_of, solve
+from musaagent.cli import build_parser
 from musaagent.errors import TaskError, ToolchainMissing, UsageError
 from musaagent.evaluation import EvalSettings
 from musaagent.opening import open_policy
@@ -175,3 +176,11 @@ def test_the_watched_run_is_for_who_asks_on_a_gpu_and_for_all_elsewhere() -> Non
     assert EvalSettings(target="host").run_settings().check
     assert not EvalSettings(target="cuda").run_settings().check
     assert EvalSettings(target="cuda", check=True).run_settings().check
+
+
+def test_baselines_that_are_asked_for_come_to_the_target() -> None:
+    settings = EvalSettings(target="cuda", baselines=("eager",)).run_settings()
+    assert settings.baselines == ("eager",)
+    chosen = build_parser().parse_args(["solve", "op.py", "--baselines", "eager,graph"])
+    assert chosen.baselines == ("eager", "graph")
+    assert settings_of("cuda", "builtin", {"baselines": ("graph",)}).baselines == ("graph",)
