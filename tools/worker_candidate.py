@@ -119,6 +119,7 @@ class CandidateWorker:
 
         from musaagent.tools.host import bridge, torch_shim
         from musaagent.tools.host.bridge_device import place_of
+        from musaagent.tools.host.bridge_hidden import follow_threads
         from musaagent.tools.host.torch_shim_state import State, state
 
         torch.set_num_threads(1)
@@ -128,6 +129,7 @@ class CandidateWorker:
         bridge.set_guard(not self.checked)
         bridge.runtime().on_host_copy = lambda t, way: State.note_host_copy(state, t, way)
         torch_shim.install(self.build)
+        follow_threads()
         Places.device_of = staticmethod(place_of)
         self.watcher = Watcher()
         self.watcher.seal(self, self.channel, state, bridge.runtime())
@@ -248,10 +250,17 @@ class CandidateWorker:
         import torch
 
         from musaagent.tools.host import bridge
+        from musaagent.tools.host.bridge_hidden import hidden
         from musaagent.tools.host.torch_shim_state import state
         from musaagent.tools.reference import call_arguments
 
         positional, named = call_arguments(trees.unflatten(header["inputs"], self.inputs))
+        # Kernels that are built with torch's own headers use torch's addresses.
+        device = None if self.pybind else bridge.runtime().device
+        held = [
+            t for kind in ("_parameters", "_buffers") for t in members(self.model, kind).values()
+        ]
+        closed = hidden(device, [*held, *self.inputs])
         before = [digest(t) for t in self.inputs]
         self.report()
         bridge.take_host_use()
@@ -261,6 +270,7 @@ class CandidateWorker:
         with (
             self.mode(header.get("mode", "")),
             torch.no_grad(),
+            closed,
             part_of(everywhere),
             recorder,
             state.watching_host_copies(),

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import signal
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +12,7 @@ import torch
 
 from musaagent.tools.host import bridge, torch_shim
 from musaagent.tools.host.bridge_device import following, host_tensors
+from musaagent.tools.host.bridge_hidden import follow_threads, hidden
 from musaagent.tools.host.host_access import host_access
 
 
@@ -165,3 +167,84 @@ def numpy_tells_no_address_of_the_device(runtime: str, library: str) -> None:
 def reads_past_the_end_are_no_zeros(runtime: str, library: str) -> None:
     functions = start(runtime, library)
     assert torch.isnan(functions.overread(torch.ones(5)))
+
+
+def python_reads_nothing_while_it_is_hidden(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    follow_threads()
+    numpy = torch._C.TensorBase.numpy
+    x, weight = torch.arange(6.0), torch.nn.Parameter(torch.ones(6))
+    with hidden(bridge.runtime().device, [x, weight]):
+        assert "reads device memory (byte 0 of tensor float32[6]" in died(lambda: numpy(x).sum())
+        doors: tuple[Callable[[], object], ...] = (
+            x.untyped_storage().tolist,
+            lambda: numpy(weight.detach()).sum(),
+            lambda: numpy(x.clone()).sum(),
+            lambda: numpy(torch.empty(6).copy_(x)).sum(),
+            lambda: numpy(functions.scaled(x, 2.0)).sum(),
+            lambda: numpy(x.clone().resize_(3)).sum(),
+            lambda: ctypes.string_at(torch._C.TensorBase.data_ptr(x[2:])),
+        )
+        for door in doors:
+            assert "reads" in died(door)
+        assert functions.scaled(x, 2.0).clone().equal(x + x)
+        made: list[torch.Tensor] = []
+        thread = threading.Thread(target=lambda: made.append(x.clone()))
+        thread.start()
+        thread.join()
+        assert made[0].equal(x)
+        assert "reads" in died(lambda: numpy(made[0]).sum())
+        functions.scaled(x, 1.0)
+    assert numpy(x).sum() == 15
+    assert numpy(weight.detach()).sum() == 6
+
+
+def operators_of_its_own_are_not_lent_to(runtime: str, library: str) -> None:
+    start(runtime, library)
+    numpy = torch._C.TensorBase.numpy
+
+    @torch.library.custom_op("device_bodies::copied", mutates_args=())
+    def copied(x: torch.Tensor) -> torch.Tensor:
+        return x.t().contiguous()
+
+    @torch.library.custom_op("device_bodies::read", mutates_args=())
+    def read(x: torch.Tensor) -> torch.Tensor:
+        return torch.from_numpy(numpy(x).copy())
+
+    x = torch.randn(3, 5)
+    with hidden(bridge.runtime().device, [x]):
+        assert copied(x).equal(x.t())
+        assert "reads" in died(lambda: read(x))
+
+
+def what_the_host_is_given_is_open_and_counted(runtime: str, library: str) -> None:
+    start(runtime, library)
+    torch_shim.install(lambda request: None)
+    x = torch.arange(600.0, device="cuda")
+    with hidden(bridge.runtime().device, [x]):
+        assert x[:3].cpu().numpy().tolist() == [0, 1, 2]
+        assert x[2:4].tolist() == [2, 3]
+        assert bridge.take_host_use()[0] == []
+        assert x.cpu().numpy().sum() == 179700
+        assert bridge.take_host_use()[0]
+
+
+def temporaries_are_given_back_while_hidden(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    device = bridge.runtime().device
+    assert device is not None
+    x = torch.ones(1000)
+    with hidden(device, [x]):
+        for _ in range(1500):
+            x = functions.scaled(x.clone(), 1.0)
+        assert len(list(Path("/proc/self/fd").iterdir())) < 200
+    assert x.sum() == 1000
+    assert device.unwatched == 0
+
+
+def memory_that_was_shared_before_is_told(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    x = torch.ones(1000)
+    x.untyped_storage()._share_fd_cpu_()
+    functions.scaled(x, 1.0)
+    assert bridge.take_host_use()[1] == ["3 KB of tensors could not be guarded"]

@@ -17,6 +17,11 @@ BODIES = (
     "from_blob_makes_no_host_memory_of_it",
     "numpy_tells_no_address_of_the_device",
     "reads_past_the_end_are_no_zeros",
+    "python_reads_nothing_while_it_is_hidden",
+    "operators_of_its_own_are_not_lent_to",
+    "what_the_host_is_given_is_open_and_counted",
+    "temporaries_are_given_back_while_hidden",
+    "memory_that_was_shared_before_is_told",
 )
 
 

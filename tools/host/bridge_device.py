@@ -1,14 +1,16 @@
 """Tensors whose memory candidates' host code cannot reach, as if it were a GPU's.
 
 torch keeps using a tensor at its own address. C++ gets another one of the same pages, which are
-closed while no kernel runs (`runtime/device.cpp`). What real torch would have put into host memory
+closed while no kernel runs (`runtime/device.cpp`). While forward runs, torch's own address is
+closed too, but for operators (`bridge_hidden`). What real torch would have put into host memory
 stays where it is.
 """
 
+import contextlib
 import os
 import threading
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +29,7 @@ _SWEEP_EVERY = 32
 _data_pointer = torch._C.TensorBase.data_ptr
 _StorageBase: Any = torch._C.StorageBase
 _storage_pointer = _StorageBase.data_ptr
+_use_count: Any = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -43,12 +46,16 @@ class HostTensors:
 
     def __init__(self) -> None:
         self._storages: dict[int, StorageWeakRef] = {}
+        self.device: DeviceMemory | None = None
+        """Told of what becomes the host's."""
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = _storage(tensor)
         if storage is not None:
             self._sweep()
             self._storages[storage._cdata] = StorageWeakRef(storage)
+            if self.device is not None:
+                self.device.show(storage)
 
     def discard(self, tensor: torch.Tensor) -> None:
         storage = _storage(tensor)
@@ -116,6 +123,10 @@ class DeviceMemory:
         """Bytes of tensors that host code can reach, for there was no room to move them."""
         self.moved = 0
         """Bytes that were copied here, of one element each as a record of all threads sees them."""
+        self._hiding = False
+        self._hidden: dict[int, torch.UntypedStorage] = {}
+        """Closed at torch's address. They are kept, or somebody else's memory would be closed."""
+        host_tensors.device = self
 
     def address(self, tensor: torch.Tensor) -> int:
         """Of the first element, for kernels alone. The storage is moved the first time."""
@@ -130,6 +141,7 @@ class DeviceMemory:
             piece = self._move(tensor, storage)
             if piece is None:
                 return int(_data_pointer(tensor))
+        self._hide(storage, piece)
         return piece.address + int(_data_pointer(tensor)) - int(_storage_pointer(storage))
 
     def storage_address(self, storage: torch.UntypedStorage) -> int:
@@ -152,6 +164,53 @@ class DeviceMemory:
         if storage is not None:
             self._plain[storage._cdata] = StorageWeakRef(storage)
 
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        """Until its end what has an `address` is closed at torch's own too."""
+        self._hiding = True
+        self._library.musahost_set_hiding(1)
+        try:
+            for piece in list(self._pieces.values()):
+                storage = torch.UntypedStorage._new_with_weak_ptr(piece.storage.cdata)
+                if storage is not None:
+                    self._hide(storage, piece)
+            yield
+        finally:
+            self._hiding = False
+            self._library.musahost_set_hiding(0)
+            for storage in self._hidden.values():
+                self._library.musahost_device_show(_storage_pointer(storage))
+            self._hidden = {}
+
+    def hide(self, tensor: torch.Tensor) -> None:
+        """It holds values of the device's. Does nothing outside of `hidden`."""
+        if self._hiding:
+            self.address(tensor)
+
+    def show(self, storage: torch.UntypedStorage) -> None:
+        """The host is given the values, which counts."""
+        if self._hidden.pop(storage._cdata, None) is not None:
+            self._library.musahost_device_show(_storage_pointer(storage))
+            self._library.musahost_note_host_bytes(storage.nbytes())
+
+    @contextmanager
+    def lent(self, tensors: Iterable[torch.Tensor]) -> Iterator[bool]:
+        """Torch itself may use them. Tells whether one of them was closed."""
+        storages = [_storage(tensor) for tensor in tensors] if self._hiding else []
+        places = [_storage_pointer(storage) for storage in storages if storage is not None]
+        opened = [place for place in places if self._library.musahost_device_lend(place, 1)]
+        try:
+            yield bool(opened)
+        finally:
+            for place in opened:
+                self._library.musahost_device_lend(place, -1)
+
+    def _hide(self, storage: torch.UntypedStorage, piece: _Piece) -> None:
+        if self._hiding and piece.owned and storage._cdata not in self._hidden:
+            self._hidden[storage._cdata] = storage
+            place = _storage_pointer(storage)
+            self._library.musahost_device_hide(place, storage.nbytes(), piece.address)
+
     def enter_candidate(self) -> None:
         """What started since the last `leave_candidate` is torch's or ours."""
         self._torch_threads = self._native_threads() - self._own_threads
@@ -172,7 +231,8 @@ class DeviceMemory:
         self._sweep()
         nbytes = storage.nbytes()
         address = 0
-        if len(self._pieces) < _MOST_FILES and nbytes < _room():
+        # Who shared it before us has its file, and reads it there.
+        if not storage.is_shared() and len(self._pieces) < _MOST_FILES and nbytes < _room():
             try:
                 with _disable_current_modes():  # its copy is no work of the candidate's
                     file, _ = _StorageBase._share_fd_cpu_(storage)
@@ -197,6 +257,9 @@ class DeviceMemory:
         if self._new < _SWEEP_EVERY and len(self._pieces) < _MOST_FILES:
             return
         self._new = 0
+        for key in [k for k in self._hidden if _use_count(k) == 1]:
+            self._library.musahost_device_show(_storage_pointer(self._hidden[key]))
+            del self._hidden[key]
         for key in [k for k, p in self._pieces.items() if p.storage.expired()]:
             piece = self._pieces.pop(key)
             if piece.owned:
@@ -214,12 +277,18 @@ def _storage(tensor: torch.Tensor) -> torch.UntypedStorage | None:
         return None
 
 
+def lent(*tensors: torch.Tensor) -> AbstractContextManager[bool]:
+    """For what reads a tensor without an operator."""
+    device = host_tensors.device
+    return contextlib.nullcontext(False) if device is None else device.lent(tensors)
+
+
 def make_resizable(tensor: torch.Tensor) -> None:
     """Before resize_(), which a storage that was moved cannot take."""
     storage = _storage(tensor)
     if storage is None or not storage.is_shared():
         return
-    with _disable_current_modes(), torch.no_grad():
+    with _disable_current_modes(), torch.no_grad(), lent(tensor):
         room = torch.empty(storage.nbytes(), dtype=torch.uint8).untyped_storage()
         old, new = (torch.empty(0, dtype=torch.uint8).set_(s) for s in (storage, room))
         new.copy_(old)

@@ -9,7 +9,7 @@ import torch
 from torch.utils import _device
 
 from musaagent.tools.host import bridge
-from musaagent.tools.host.bridge_device import host_tensors, make_resizable
+from musaagent.tools.host.bridge_device import host_tensors, lent, make_resizable
 from musaagent.tools.host.torch_shim_state import State, accelerator, state
 
 _Base: Any = torch._C.TensorBase
@@ -162,7 +162,8 @@ def _to_host(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
         State.note_host_copy(state, self, f"{name}()")
         if name in _SHARING and not self.requires_grad and self not in host_tensors:
             self = _on_host(self.clone())  # or its address would be that of device memory
-        return original(self, *args, **kwargs)
+        with lent(self):
+            return original(self, *args, **kwargs)
 
     del take.__wrapped__
     return take

@@ -1,6 +1,7 @@
 // Every piece of device memory has two addresses. The one that candidates see lies in an arena whose pages
-// are closed but for launches; by the other one torch and cudaMemcpy use the same pages at any time. So a
-// load or store of host code faults, as it does with a GPU, whichever thread it comes from.
+// are closed but for launches; by others torch and cudaMemcpy use the same pages. So a load or store of host
+// code faults, as it does with a GPU, whichever thread it comes from. While forward runs the other addresses
+// are closed as well (`hiding`), but for an operator of torch's or a copy: Python finds them.
 #include "device.h"
 
 #include <dlfcn.h>
@@ -39,12 +40,21 @@ struct Piece {
   bool fresh = true;  // no kernel can have written to it yet
 };
 
+// The same pages by an address that candidates are not told.
+struct Side {
+  size_t room = 0;
+  const char* seen_as = nullptr;  // the address that they are told
+  int lent = 0;                   // operators and copies under way that use it
+};
+
 struct Device {
   std::mutex mutex;
   char* arena = nullptr;
   size_t next = 0;
   std::map<char*, Piece> pieces;  // by the address that candidates see
   int open = 0;                   // launches under way
+  std::map<char*, Side> sides;
+  bool hiding = false;
 };
 
 // Never destroyed: candidates free memory in static destructors.
@@ -61,14 +71,45 @@ struct sigaction before;
 
 size_t rounded(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
 
-// The piece that holds an address, or the end.
-std::map<char*, Piece>::iterator piece_at(Device& d, const void* address) {
+// The piece or side that holds an address, or the end.
+template <typename Map>
+typename Map::iterator holder_of(Map& map, const void* address) {
   char* const at = static_cast<char*>(const_cast<void*>(address));
-  auto found = d.pieces.upper_bound(at);
-  if (found == d.pieces.begin()) return d.pieces.end();
+  auto found = map.upper_bound(at);
+  if (found == map.begin()) return map.end();
   --found;
-  return static_cast<size_t>(at - found->first) < found->second.room ? found : d.pieces.end();
+  return static_cast<size_t>(at - found->first) < found->second.room ? found : map.end();
 }
+
+std::map<char*, Piece>::iterator piece_at(Device& d, const void* address) { return holder_of(d.pieces, address); }
+
+void cover(const Device& d, char* at, const Side& side) {
+  mprotect(at, side.room, d.hiding && !side.lent ? PROT_NONE : PROT_READ | PROT_WRITE);
+}
+
+// Notes that an operator or copy begins (1) or ends (-1) to use the memory; false where it is no side's.
+bool lend(const void* address, int step) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  const auto side = holder_of(d.sides, address);
+  if (side == d.sides.end()) return false;
+  side->second.lent += step;
+  if (side->second.lent == (step > 0)) cover(d, side->first, side->second);
+  return true;
+}
+
+class Lent {
+ public:
+  explicit Lent(const void* address) : address_(address), known_(lend(address, 1)) {}
+  Lent(const Lent&) = delete;
+  ~Lent() {
+    if (known_) lend(address_, -1);
+  }
+
+ private:
+  const void* address_;
+  bool known_;
+};
 
 bool in_arena(const Device& d, const void* address) {
   return d.arena && static_cast<size_t>(static_cast<const char*>(address) - d.arena) < kArenaBytes;
@@ -117,10 +158,19 @@ char* enter(Device& d, int file, size_t bytes, bool shared) {
     return nullptr;
   }
   d.pieces[at] = {bytes, room, static_cast<char*>(alias), shared};
+  // What stands behind the tensor in its last page is no zero, as everywhere.
+  memset(static_cast<char*>(alias) + bytes, 0xff, room - bytes);
   return at;
 }
 
+// The end of `enter`, once the alias is filled.
+void add_alias(Device& d, char* at) {
+  const Piece& piece = d.pieces[at];
+  cover(d, piece.alias, d.sides[piece.alias] = {piece.room, at});
+}
+
 void leave(Device& d, std::map<char*, Piece>::iterator piece) {
+  d.sides.erase(piece->second.alias);
   munmap(piece->second.alias, piece->second.room);
   mmap(piece->first, piece->second.room, PROT_NONE,
        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -195,7 +245,13 @@ void on_fault(int signal, siginfo_t* info, void* raw) {
       return;
     }
   }
-  if (ours) tell(info->si_addr, is_write(*static_cast<ucontext_t*>(raw)));
+  const void* seen_as = ours ? info->si_addr : nullptr;
+  if (!ours && info->si_code > 0) {
+    const std::lock_guard lock(d.mutex);
+    const auto side = holder_of(d.sides, info->si_addr);
+    if (side != d.sides.end()) seen_as = side->second.seen_as + (static_cast<char*>(info->si_addr) - side->first);
+  }
+  if (seen_as) tell(seen_as, is_write(*static_cast<ucontext_t*>(raw)));
   sigaction(signal, &before, nullptr);  // the instruction faults again
 }
 
@@ -210,7 +266,10 @@ void* allocate_device(size_t bytes, bool shared, const std::string& name) {
     Device& d = device();
     const std::lock_guard lock(d.mutex);
     made = enter(d, file, bytes, shared);
-    if (made) memset(d.pieces[made].alias, 0xff, rounded(bytes));
+    if (made) {
+      memset(d.pieces[made].alias, 0xff, rounded(bytes));
+      add_alias(d, made);
+    }
   }
   close(file);
   if (made) musahost_register(made, bytes, name.c_str());
@@ -266,8 +325,7 @@ void* musahost_device_map(int file, size_t bytes, const char* name) {
   {
     const std::lock_guard lock(d.mutex);
     made = enter(d, file, bytes, false);
-    // As everywhere behind a tensor: what is read there is no zero.
-    if (made) memset(d.pieces[made].alias + bytes, 0xff, rounded(bytes) - bytes);
+    if (made) add_alias(d, made);
   }
   if (made) musahost_register(made, bytes, name);
   return made;
@@ -285,6 +343,31 @@ void* musahost_device_alias(const void* address) {
   return const_cast<void*>(address);
 }
 
+void musahost_set_hiding(int on) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  d.hiding = on != 0;
+  for (const auto& [at, side] : d.sides) cover(d, at, side);
+}
+
+void musahost_device_hide(void* at, size_t bytes, const void* seen_as) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  char* const first = static_cast<char*>(at);
+  cover(d, first, d.sides[first] = {rounded(bytes), static_cast<const char*>(seen_as)});
+}
+
+void musahost_device_show(void* at) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  const auto side = d.sides.find(static_cast<char*>(at));
+  if (side == d.sides.end()) return;
+  mprotect(at, side->second.room, PROT_READ | PROT_WRITE);
+  d.sides.erase(side);
+}
+
+int musahost_device_lend(const void* address, int step) { return lend(address, step); }
+
 size_t musahost_take_host_bytes() { return host_bytes.exchange(0); }
 
 void musahost_note_host_bytes(size_t bytes) { host_bytes += bytes; }
@@ -299,13 +382,19 @@ void musahost_copy(void* to, const void* from, size_t bytes) {
   void* const to_alias = musahost_device_alias(to);
   const void* const from_alias = musahost_device_alias(from);
   if (to_alias == to && from_alias != from) host_bytes += bytes;
+  const Lent target(to_alias), source(from_alias);
   memmove(to_alias, from_alias, bytes);
 }
 
 void musahost_copy_from_symbol(void* to, const void* from, size_t bytes) {
   void* const to_alias = musahost_device_alias(to);
   if (to_alias == to) host_bytes += bytes;
+  const Lent target(to_alias);
   memmove(to_alias, from, bytes);
 }
 
-void musahost_fill(void* to, int value, size_t bytes) { memset(musahost_device_alias(to), value, bytes); }
+void musahost_fill(void* to, int value, size_t bytes) {
+  void* const alias = musahost_device_alias(to);
+  const Lent target(alias);
+  memset(alias, value, bytes);
+}

@@ -92,6 +92,13 @@ MUSAHOST_API void* musahost_device_map(int file, size_t bytes, const char* name)
 MUSAHOST_API void musahost_device_unmap(void* address);
 // The address by which the host reaches device memory; any other address as it is.
 MUSAHOST_API void* musahost_device_alias(const void* address);
+// While on, the memory that `hide` was given, and the host's own addresses of device memory, are closed but
+// for what is lent. `seen_as`: the address that candidates know; `show` takes it out again, opened. `lend`
+// opens (1) and closes (-1) what holds an address, as often as it was opened; 0 where nothing does.
+MUSAHOST_API void musahost_set_hiding(int on);
+MUSAHOST_API void musahost_device_hide(void* at, size_t bytes, const void* seen_as);
+MUSAHOST_API void musahost_device_show(void* at);
+MUSAHOST_API int musahost_device_lend(const void* address, int step);
 // Bytes of the device's that host code was given since the last call: copied, or in memory of both.
 MUSAHOST_API size_t musahost_take_host_bytes();
 // How many threads there are, but for the runtime's own (those over `limit` have a moment to end); how many
