@@ -29,7 +29,7 @@ _SWEEP_EVERY = 32
 _data_pointer = torch._C.TensorBase.data_ptr
 _StorageBase: Any = torch._C.StorageBase
 _storage_pointer = _StorageBase.data_ptr
-_use_count: Any = torch._C._storage_Use_Count  # type: ignore[attr-defined]
+_use_count: Any = torch._C._storage_Use_Count
 
 
 @dataclass(frozen=True)
