@@ -37,20 +37,22 @@ def precision_flags(
         f"precision: kernel {r.kernel} computes in {words} ({', '.join(r.arithmetic[kind])});"
         f" the task's values are {wide}"
         for r in kernels
-        if not launches or _launched(r.kernel, kernels, launches)
+        if not launches or launches_of(r.kernel, kernels, launches)
         for kind, words in LESS.items()
         if kind in r.arithmetic
     ]
 
 
-def _launched(kernel: str, kernels: Sequence[KernelResources], launches: Sequence[Launch]) -> bool:
+def launches_of(
+    kernel: str, kernels: Sequence[KernelResources], launches: Sequence[Launch]
+) -> list[Launch]:
     """By its full name; by the plain one where no other instance of a template has it too."""
     wanted = kernel.replace(" ", "")
-    if any(launch.kernel.replace(" ", "") == wanted for launch in launches):
-        return True
+    exact = [launch for launch in launches if launch.kernel.replace(" ", "") == wanted]
     plain = _plain(kernel)
-    alone = sum(_plain(r.kernel) == plain for r in kernels) == 1
-    return alone and any(_plain(launch.kernel) == plain for launch in launches)
+    if exact or sum(_plain(r.kernel) == plain for r in kernels) != 1:
+        return exact
+    return [launch for launch in launches if _plain(launch.kernel) == plain]
 
 
 def _plain(name: str) -> str:

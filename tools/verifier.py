@@ -23,6 +23,7 @@ from musaagent.tools.own_sizes import OwnLaunches, own_launches, plain_names
 from musaagent.tools.precision import precision_flags
 from musaagent.tools.probes import reach_probes, work_probes
 from musaagent.tools.reference_session import ReferenceSession
+from musaagent.tools.registers import register_flags
 from musaagent.tools.results import Build, MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
 from musaagent.tools.steps import (
@@ -146,6 +147,7 @@ def _judge_session(
         return run.verdict(Status.COMPILE_ERROR, refused)
     if run.build is not None:
         run.flags.extend(precision_flags(run.build.resources, run.launches, run.dtypes))
+        run.flags.extend(register_flags(run.build.resources, run.launches))
     verdict = decide(run)
     if verdict is None:
         run.passed_plain = True
@@ -178,6 +180,10 @@ def _probe(
     if reference.overrides and case.bench.runs_dry and session.child.exit is None:
         with run.phase("own_sizes"):
             own = own_launches(session, reference)
+        if run.build is not None:
+            launched = [*run.launches, *session.evidence.launches.values()]
+            told = register_flags(run.build.resources, launched)
+            run.flags.extend(flag for flag in told if flag not in run.flags)
         if own.over is not None:
             run.findings = [own.over]
             message = f"at the task's own sizes: {explain(own.over)}"
