@@ -121,6 +121,8 @@ class Places:
     """Where tensors are. The host target has an answer of its own, as all of its are on the CPU."""
 
     device_of: Callable[[Any], str] = staticmethod(_real_device)
+    follow: Callable[[Any, Any], None] = staticmethod(lambda arguments, result: None)
+    """Told of every operator's arguments and result."""
 
 
 def operator_recorder() -> Any:
@@ -152,6 +154,7 @@ def operator_recorder() -> Any:
             if name == "aten._local_scalar_dense.default":
                 self._count_host_copy(1)
             result = func(*args, **(kwargs or {}))
+            Places.follow((args, kwargs), result)
             if name in _COPIES:
                 self.moved += args[0].numel()
                 self._note_host_copy(args[-1] if name == "aten.copy_.default" else args[0], result)

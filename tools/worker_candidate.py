@@ -118,7 +118,7 @@ class CandidateWorker:
         import torch
 
         from musaagent.tools.host import bridge, torch_shim
-        from musaagent.tools.host.bridge_device import place_of
+        from musaagent.tools.host.bridge_device import host_tensors, place_of
         from musaagent.tools.host.bridge_hidden import follow_threads
         from musaagent.tools.host.torch_shim_state import State, state
 
@@ -131,6 +131,7 @@ class CandidateWorker:
         torch_shim.install(self.build)
         follow_threads()
         Places.device_of = staticmethod(place_of)
+        Places.follow = host_tensors.follow
         self.watcher = Watcher()
         self.watcher.seal(self, self.channel, state, bridge.runtime())
         return {"ok": True}, []
@@ -156,6 +157,7 @@ class CandidateWorker:
             raise RuntimeError(header["error"])
         if header["level"] == "full":
             self.pybind = True
+            bridge.allow_host_pointers()
             return load_pybind(header["module"], header["library"])
         return bridge.load_library(header["library"], header["functions"], checked=self.checked)
 
@@ -198,8 +200,7 @@ class CandidateWorker:
         if not isinstance(model, torch.nn.Module):
             raise TypeError("ModelNew is no torch.nn.Module")
         agreement = align_state(model, state)
-        for tensor in (*model.parameters(), *model.buffers()):
-            host_tensors.discard(tensor)  # the harness of a GPU moves the model there
+        host_tensors.adopt(model)
         self.watcher.forget_outputs()
         if self.checked:
             self._guard_state(model)
@@ -316,6 +317,7 @@ class CandidateWorker:
         import torch
 
         from musaagent.tools.host import bridge
+        from musaagent.tools.host.bridge_device import following, host_tensors
         from musaagent.tools.host.unfilled import unfilled, zeros
         from musaagent.tools.reference import call_arguments
 
@@ -323,10 +325,11 @@ class CandidateWorker:
         self.model, self.inputs = None, []
         bridge.set_guard(False)
         bridge.set_dry(True)
-        with torch.no_grad(), unfilled():
+        with torch.no_grad(), unfilled(), following():
             init = trees.unflatten(header["init"], zeros(header["init_metas"]))
             positional, named = call_arguments(init)
             model = self.module.ModelNew(*positional, **named)
+            host_tensors.adopt(model)
             values = trees.unflatten(header["inputs"], zeros(header["inputs_metas"]))
             positional, named = call_arguments(values)
             self.report()

@@ -1,4 +1,4 @@
-# fault: check:out_of_bounds or mismatch:numeric - the kernel reads the taps through a pointer to host memory
+# fault: runtime_error:invalid_launch or runtime_error - the kernel reads the taps through a pointer to host memory
 import torch
 import torch.nn as nn
 import torch.nn.functional as F

@@ -28,7 +28,7 @@ struct Launcher {
   template <class Kernel>
   int operator()(Kernel kernel, bool cooperative = false, const void* function = nullptr) {
     MusahostLaunch request{grid, block, shared, [](void* k) { (*static_cast<Kernel*>(k))(); }, &kernel,
-                           sizeof kernel, function, name, cooperative, file, line};
+                           sizeof kernel, function, name, cooperative, file, line, nullptr, 0};
     return musahost_launch(&request);
   }
 };

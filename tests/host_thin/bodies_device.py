@@ -101,6 +101,107 @@ def host_tensors_stay_readable(runtime: str, library: str) -> None:
     died(lambda: functions.first_on_host(both))
 
 
+def reported(call: Callable[[], object]) -> str:
+    """What a forked process reports of it: an illegal access stays with the process."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        bridge.take_report()
+        call()
+        os.write(writer, bridge.take_report().encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as stream:
+        text = stream.read()
+    os.waitpid(child, 0)
+    return text
+
+
+def kernels_cannot_reach_host_tensors(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    weight = torch.arange(8.0)
+    host_tensors.add(weight)
+    for tensor in (weight, weight[2:], weight.view(2, 4)):
+        told = reported(lambda tensor=tensor: functions.scaled(tensor, 2.0))  # type: ignore[misc]
+        assert ", which is in host memory" in told, told
+        assert '"error":700' in told, told
+        assert functions.first_on_host(weight) == 0.0
+    host_tensors.discard(weight)  # as a parameter after .cuda()
+    torch.testing.assert_close(functions.scaled(weight, 2.0), 2 * torch.arange(8.0))
+    bridge.synchronize()
+    assert "reads" in died(lambda: functions.first_on_host(weight))
+
+
+def what_is_the_host_s_is_never_hidden(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    torch_shim.install(lambda request: None)
+    numpy = torch._C.TensorBase.numpy
+    x, kept = torch.arange(6.0, device="cuda"), torch.zeros(6)
+    assert functions.first_on_host(kept) == 0.0
+    with hidden(bridge.runtime().device, [x]):
+        kept.copy_(x + 1)
+        for tensor in (kept, torch.ones(6), (x + 1).cpu()):
+            assert functions.first_on_host(tensor) == numpy(tensor)[0] == 1.0
+            told = reported(lambda tensor=tensor: functions.scaled(tensor, 2.0))  # type: ignore[misc]
+            assert ", which is in host memory" in told, told
+        pinned = (x + 1).pin_memory()
+        functions.scaled_into(pinned, 2.0)
+        assert functions.first_on_host(pinned) == numpy(pinned)[0] == 2.0
+
+
+def what_becomes_the_device_s_is_hidden(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    x, kept = torch.ones(6), torch.ones(6)
+    host_tensors.add(kept)
+    address = bridge.data_pointer(kept)
+    side = bridge.runtime().library.musahost_device_alias
+    assert side(address) == address
+    host_tensors.add(x)
+    with hidden(bridge.runtime().device, [x]):
+        assert "reads" in died(lambda: torch._C.TensorBase.numpy(x).sum())
+        host_tensors.discard(kept)
+        functions.scaled(kept, 2.0)
+        for place in (address, side(address), torch._C.TensorBase.data_ptr(kept)):
+            assert "reads" in died(lambda place=place: ctypes.string_at(place, 4))  # type: ignore[misc]
+
+
+def results_written_to_the_device_stay_there(runtime: str, library: str) -> None:
+    start(runtime, library)
+    torch_shim.install(lambda request: None)
+    x, kept = torch.ones(6, device="cuda"), torch.ones(6)
+    with following():
+        torch.add(kept, kept, out=x)
+        assert kept + kept in host_tensors
+    assert x not in host_tensors
+
+
+def pinned_memory_is_of_both_and_counted(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    pinned = torch.arange(1000.0)
+    host_tensors.pin(pinned)
+    bridge.take_host_use()
+    assert functions.first_on_host(pinned) == 0.0
+    functions.scaled_into(pinned, 2.0)
+    bridge.synchronize()
+    torch.testing.assert_close(pinned, 2 * torch.arange(1000.0))
+    assert bridge.take_host_use()[0] != []
+
+
+def launches_with_addresses_of_the_host_are_refused(runtime: str, library: str) -> None:
+    functions = start(runtime, library)
+    for name, words in (
+        ("given_a_local", "a local variable of host code"),
+        ("given_a_vector", "memory of the host's"),
+        ("given_a_variable", "variable 'on_host'"),
+        ("given_a_device_variable", "variable 'on_device'"),
+    ):
+        told = reported(getattr(functions, name))
+        assert words in told, (name, told)
+    for name in ("given_a_symbol", "given_managed"):
+        told = reported(getattr(functions, name))
+        assert '"findings":[]' in told, (name, told)
+
+
 def what_goes_to_the_host_is_counted(runtime: str, library: str) -> None:
     functions = start(runtime, library)
     copies: list[str] = []

@@ -118,7 +118,7 @@ def load_inline_takes_stocks_parameters(runtime: str, library: str, tmp: str) ->
     )
     assert (request.cpp_sources, request.cuda_sources) == (("a",), ("b",))
     assert request.functions == ("f",)
-    assert module.scaled(torch.ones(2), 2.0).tolist() == [2, 2]
+    assert module.scaled(torch.ones(2, device="cuda"), 2.0).tolist() == [2, 2]
     assert torch.utils.cpp_extension.load_inline is load_inline
     with pytest.raises(TypeError, match=r"load_inline\(\) got an unexpected keyword"):
         load_inline(name="n", cpp_sources="a", cuda_flags=[])

@@ -86,6 +86,31 @@ torch::Tensor overread(torch::Tensor x) {
   return o;
 }
 
+void scaled_into(torch::Tensor x, double by) {
+  float* p = x.data_ptr<float>();
+  scale_kernel<<<(x.numel() + 127) / 128, 128>>>(p, p, x.numel(), by);
+}
+float on_host[4];
+__device__ float on_device[4];
+__managed__ __device__ float managed[4];
+void given(float* p) { scale_kernel<<<1, 4>>>(p, p, 4, 2.f); }
+void given_a_local() {
+  float local[4] = {};
+  given(local);
+}
+void given_a_vector() {
+  std::vector<float> values(4);
+  given(values.data());
+}
+void given_a_variable() { given(on_host); }
+void given_a_device_variable() { given(on_device); }
+void given_a_symbol() {
+  float* p;
+  cudaGetSymbolAddress((void**)&p, on_device);
+  given(p);
+}
+void given_managed() { given(managed); }
+
 PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("scaled", &scaled);
   m.def("first_on_host", &first_on_host);
@@ -106,4 +131,11 @@ PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) {
   m.def("grown", &grown);
   m.def("managed_sum", &managed_sum);
   m.def("overread", &overread);
+  m.def("scaled_into", &scaled_into);
+  m.def("given_a_local", &given_a_local);
+  m.def("given_a_vector", &given_a_vector);
+  m.def("given_a_variable", &given_a_variable);
+  m.def("given_a_device_variable", &given_a_device_variable);
+  m.def("given_a_symbol", &given_a_symbol);
+  m.def("given_managed", &given_managed);
 }

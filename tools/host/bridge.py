@@ -202,6 +202,19 @@ def data_pointer(tensor: torch.Tensor) -> int:
     return bridge_memory.data_pointer(tensor)
 
 
+def allow_host_pointers() -> None:
+    """Tensors that C++ is given are not in memory of ours."""
+    loaded = runtime()
+    if loaded.guards:
+        loaded.library.musahost_refuse_host_pointers(0)
+
+
+def leave(tensor: torch.Tensor) -> None:
+    """Its memory has another address already that must stay valid."""
+    if _runtime is not None and _runtime.device is not None:
+        _runtime.device.leave(tensor)
+
+
 def storage_pointer(storage: torch.UntypedStorage) -> int:
     """UntypedStorage.data_ptr for candidates."""
     if _runtime is not None and _runtime.device is not None:

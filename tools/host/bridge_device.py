@@ -2,8 +2,9 @@
 
 torch keeps using a tensor at its own address. C++ gets another one of the same pages, which are
 closed while no kernel runs (`runtime/device.cpp`). While forward runs, torch's own address is
-closed too, but for operators (`bridge_hidden`). What real torch would have put into host memory
-stays where it is.
+closed too, but for operators (`bridge_hidden`). With what real torch would have put into host
+memory it is the other way round: its other address is closed while kernels run, and torch's own
+never.
 """
 
 import contextlib
@@ -11,7 +12,7 @@ import os
 import threading
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -39,6 +40,8 @@ class _Piece:
     """Of the storage's first byte, as candidates see it."""
     owned: bool
     """Whether it is ours to unmap."""
+    host: bool = False
+    """Whether kernels cannot reach it, and host code can."""
 
 
 class HostTensors:
@@ -48,6 +51,7 @@ class HostTensors:
         self._storages: dict[int, StorageWeakRef] = {}
         self.device: DeviceMemory | None = None
         """Told of what becomes the host's."""
+        self._pinned: dict[int, StorageWeakRef] = {}
 
     def add(self, tensor: torch.Tensor) -> None:
         storage = _storage(tensor)
@@ -56,6 +60,19 @@ class HostTensors:
             self._storages[storage._cdata] = StorageWeakRef(storage)
             if self.device is not None:
                 self.device.show(storage)
+
+    def pin(self, tensor: torch.Tensor) -> None:
+        """In host memory, and kernels reach it as well."""
+        self.add(tensor)
+        storage = _storage(tensor)
+        if storage is not None:
+            self._pinned[storage._cdata] = StorageWeakRef(storage)
+
+    def pinned(self, tensor: torch.Tensor) -> bool:
+        if not self._pinned:
+            return False
+        storage = _storage(tensor)
+        return storage is not None and storage._cdata in self._pinned
 
     def discard(self, tensor: torch.Tensor) -> None:
         storage = _storage(tensor)
@@ -67,6 +84,11 @@ class HostTensors:
             return False
         storage = _storage(tensor)
         return storage is not None and storage._cdata in self._storages
+
+    def adopt(self, model: torch.nn.Module) -> None:
+        """The harness of a GPU moves the model there."""
+        for tensor in (*model.parameters(), *model.buffers()):
+            self.discard(tensor)
 
     def follow(self, arguments: Any, result: Any) -> None:
         """A result of host tensors alone is one."""
@@ -99,7 +121,7 @@ class _Following(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
-        host_tensors.follow(args, result)
+        host_tensors.follow((args, kwargs), result)
         return result
 
 
@@ -133,16 +155,40 @@ class DeviceMemory:
         storage = _storage(tensor)
         if storage is None:
             return int(_data_pointer(tensor))
-        piece = self._pieces.get(storage._cdata)
+        # Not data_ptr(): a mode for functions, as a default device is, would call the shim's.
+        offset = int(tensor.storage_offset()) * tensor.element_size()
+        piece = self._piece(tensor, storage)
         if piece is None:
-            if storage._cdata in self._plain or tensor in host_tensors:
-                self._plain[storage._cdata] = StorageWeakRef(storage)
-                return int(_data_pointer(tensor))
-            piece = self._move(tensor, storage)
-            if piece is None:
-                return int(_data_pointer(tensor))
+            return offset + int(_storage_pointer(storage))
         self._hide(storage, piece)
-        return piece.address + int(_data_pointer(tensor)) - int(_storage_pointer(storage))
+        return offset + piece.address
+
+    def _piece(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> _Piece | None:
+        """None where the memory stays where it is."""
+        piece, host = self._pieces.get(storage._cdata), tensor in host_tensors
+        if host_tensors.pinned(tensor):
+            self._note_pinned(storage, piece)
+            return piece
+        if piece is not None:
+            return self._given_to(piece, storage, host)
+        if storage._cdata in self._plain or (host and not _movable(storage)):
+            self._plain[storage._cdata] = StorageWeakRef(storage)
+            return None
+        return self._move(tensor, storage, host)
+
+    def _given_to(self, piece: _Piece, storage: torch.UntypedStorage, host: bool) -> _Piece:
+        """To the host, or to the device, where it is the other's."""
+        if piece.owned and piece.host is not host:
+            self._library.musahost_device_give(piece.address, int(host))
+            piece = self._pieces[storage._cdata] = replace(piece, host=host)
+        return piece
+
+    def _note_pinned(self, storage: torch.UntypedStorage, piece: _Piece | None) -> None:
+        """Kernels may take it, and leave there what host code then reads."""
+        size = storage.nbytes()
+        address = _storage_pointer(storage) if piece is None else piece.address
+        self._library.musahost_register(address, size, b"pinned memory")
+        self._library.musahost_note_host_bytes(size)
 
     def storage_address(self, storage: torch.UntypedStorage) -> int:
         """What UntypedStorage.data_ptr tells candidates."""
@@ -161,7 +207,7 @@ class DeviceMemory:
     def leave(self, tensor: torch.Tensor) -> None:
         """It stays where it is: somebody else uses the memory too."""
         storage = _storage(tensor)
-        if storage is not None:
+        if storage is not None and storage._cdata not in self._pieces:
             self._plain[storage._cdata] = StorageWeakRef(storage)
 
     @contextmanager
@@ -183,15 +229,18 @@ class DeviceMemory:
             self._hidden = {}
 
     def hide(self, tensor: torch.Tensor) -> None:
-        """It holds values of the device's. Does nothing outside of `hidden`."""
-        if self._hiding:
+        """It holds values of the device's, unless it is the host's. Nothing outside of `hidden`."""
+        if self._hiding and tensor not in host_tensors:
             self.address(tensor)
 
     def show(self, storage: torch.UntypedStorage) -> None:
-        """The host is given the values, which counts."""
+        """The host is given the values, which counts; its code can reach them from here on."""
         if self._hidden.pop(storage._cdata, None) is not None:
             self._library.musahost_device_show(_storage_pointer(storage))
             self._library.musahost_note_host_bytes(storage.nbytes())
+        piece = self._pieces.get(storage._cdata)
+        if piece is not None:
+            self._given_to(piece, storage, host=True)
 
     @contextmanager
     def lent(self, tensors: Iterable[torch.Tensor]) -> Iterator[bool]:
@@ -206,7 +255,8 @@ class DeviceMemory:
                 self._library.musahost_device_lend(place, -1)
 
     def _hide(self, storage: torch.UntypedStorage, piece: _Piece) -> None:
-        if self._hiding and piece.owned and storage._cdata not in self._hidden:
+        closed = piece.host or storage._cdata in self._hidden
+        if self._hiding and piece.owned and not closed:
             self._hidden[storage._cdata] = storage
             place = _storage_pointer(storage)
             self._library.musahost_device_hide(place, storage.nbytes(), piece.address)
@@ -226,8 +276,10 @@ class DeviceMemory:
     def _native_threads(self, limit: int = 1 << 30) -> int:
         return int(self._library.musahost_thread_count(limit)) - threading.active_count()
 
-    def _move(self, tensor: torch.Tensor, storage: torch.UntypedStorage) -> _Piece | None:
-        """Into pages of a file, which all views of the storage follow."""
+    def _move(
+        self, tensor: torch.Tensor, storage: torch.UntypedStorage, host: bool
+    ) -> _Piece | None:
+        """Into pages of a file, which all views of the storage follow. `host`: the CPU's."""
         self._sweep()
         nbytes = storage.nbytes()
         address = 0
@@ -241,13 +293,15 @@ class DeviceMemory:
             if file >= 0:
                 self.moved += nbytes
                 name = describe("tensor", tensor).encode()
-                address = self._library.musahost_device_map(file, nbytes, name) or 0
+                address = self._library.musahost_device_map(file, nbytes, name, int(host)) or 0
                 os.dup2(self._nothing, file)  # torch closes it some day; nobody is to read it
         if not address:
-            self.unwatched += nbytes
+            if not host:
+                self.unwatched += nbytes
+                self._library.musahost_refuse_host_pointers(0)
             self._plain[storage._cdata] = StorageWeakRef(storage)
             return None
-        piece = _Piece(StorageWeakRef(storage), address, True)
+        piece = _Piece(StorageWeakRef(storage), address, True, host)
         self._pieces[storage._cdata] = piece
         return piece
 
@@ -281,6 +335,11 @@ def lent(*tensors: torch.Tensor) -> AbstractContextManager[bool]:
     """For what reads a tensor without an operator."""
     device = host_tensors.device
     return contextlib.nullcontext(False) if device is None else device.lent(tensors)
+
+
+def _movable(storage: torch.UntypedStorage) -> bool:
+    """Whether the memory is torch's own: somebody else's address of it would be stale."""
+    return bool(storage.resizable())
 
 
 def make_resizable(tensor: torch.Tensor) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from musaagent.tools.host.bridge_device import DeviceMemory, tensors_in
+from musaagent.tools.host.bridge_device import DeviceMemory, host_tensors, tensors_in
 
 _VALUELESS = frozenset(
     """empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like
@@ -68,6 +68,7 @@ def hidden(
     if device is None:
         return nullcontext()
     for tensor in tensors:
+        host_tensors.discard(tensor)  # the harness of a GPU has them there, whatever was done
         device.address(tensor)
     return _hidden(device)
 

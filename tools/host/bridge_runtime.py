@@ -96,39 +96,42 @@ class Runtime:
 
     def _declare(self) -> None:
         pointer, integer, text = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
+        size, number = ctypes.c_size_t, ctypes.c_int
         functions: list[tuple[str, Any, list[Any]]] = [
             ("musahost_thin_bind", None, [pointer, pointer]),
             ("musahost_thin_tensor", pointer, [integer, pointer, pointer, pointer]),
             ("musahost_thin_refresh", None, [pointer, pointer, pointer, pointer]),
             ("musahost_thin_drop", None, [pointer]),
-            ("musahost_thin_define", ctypes.c_int, [pointer, pointer, ValuePointer]),
+            ("musahost_thin_define", number, [pointer, pointer, ValuePointer]),
             ("musahost_thin_describe", text, [pointer]),
             ("musahost_thin_function", pointer, [pointer, integer]),
             ("musahost_thin_default", ValuePointer, [pointer, integer]),
-            ("musahost_thin_call", ctypes.c_int, [pointer, pointer, integer, ValuePointer]),
+            ("musahost_thin_call", number, [pointer, pointer, integer, ValuePointer]),
             ("musahost_thin_finish", None, []),
-            ("musahost_register", None, [pointer, ctypes.c_size_t, text]),
+            ("musahost_register", None, [pointer, size, text]),
             ("musahost_unregister", None, [pointer]),
-            ("musahost_last_error", ctypes.c_int, [ctypes.c_int]),
+            ("musahost_last_error", number, [number]),
             ("musahost_take_report", text, []),
-            ("musahost_configure", None, [ctypes.c_int, ctypes.c_uint] + [ctypes.c_int] * 3),
-            ("musahost_set_dry", None, [ctypes.c_int]),
+            ("musahost_configure", None, [number, ctypes.c_uint] + [number] * 3),
+            ("musahost_set_dry", None, [number]),
         ]
         if self.guards:
             functions += [
-                ("musahost_set_guard", None, [ctypes.c_int]),
-                ("musahost_device_map", pointer, [ctypes.c_int, ctypes.c_size_t, text]),
+                ("musahost_set_guard", None, [number]),
+                ("musahost_device_map", pointer, [number, size, text, number]),
+                ("musahost_refuse_host_pointers", None, [number]),
+                ("musahost_device_give", None, [pointer, number]),
                 ("musahost_device_unmap", None, [pointer]),
                 ("musahost_device_alias", pointer, [pointer]),
-                ("musahost_set_hiding", None, [ctypes.c_int]),
-                ("musahost_device_hide", None, [pointer, ctypes.c_size_t, pointer]),
+                ("musahost_set_hiding", None, [number]),
+                ("musahost_device_hide", None, [pointer, size, pointer]),
                 ("musahost_device_show", None, [pointer]),
-                ("musahost_device_lend", ctypes.c_int, [pointer, ctypes.c_int]),
-                ("musahost_note_host_bytes", None, [ctypes.c_size_t]),
-                ("musahost_take_host_bytes", ctypes.c_size_t, []),
-                ("musahost_thread_count", ctypes.c_int, [ctypes.c_int]),
-                ("musahost_expect_threads", None, [ctypes.c_int]),
-                ("musahost_take_threads_beside", ctypes.c_int, []),
+                ("musahost_device_lend", number, [pointer, number]),
+                ("musahost_note_host_bytes", None, [size]),
+                ("musahost_take_host_bytes", size, []),
+                ("musahost_thread_count", number, [number]),
+                ("musahost_expect_threads", None, [number]),
+                ("musahost_take_threads_beside", number, []),
             ]
         for name, result, arguments in functions:
             function = getattr(self.library, name)
@@ -142,7 +145,8 @@ class Runtime:
 
     def hold(self, tensor: torch.Tensor, on_cpu: bool, name: str) -> tuple[int, int]:
         """Gives C++ one reference; returns (address of its TensorData, handle)."""
-        registered = self.registry.enabled and not on_cpu
+        reached = not on_cpu or host_tensors.pinned(tensor)
+        registered = self.registry.enabled and reached
         held = _Held(tensor, on_cpu, self.registry.acquire(tensor, name) if registered else 0)
         handle = next(self._handles)
         self._held[handle] = held
@@ -155,7 +159,7 @@ class Runtime:
 
     def lend(self, value: Value, tensor: torch.Tensor, name: str, keep: list[Any]) -> None:
         """As a function argument: the reference ends with `keep`."""
-        address, handle = self.hold(tensor, False, name)
+        address, handle = self.hold(tensor, tensor in host_tensors, name)
         value.tag, value.pointer, value.length = Tag.TENSOR, address, handle
         keep.append(_Lent(self.library, address))
 
@@ -178,8 +182,9 @@ class Runtime:
     def _metadata(self, tensor: torch.Tensor, on_cpu: bool) -> tuple[Any, Any, Any]:
         if tensor.layout is not torch.strided:
             return _metadata(tensor, on_cpu, 0)
-        address = bridge_memory.data_pointer(tensor) if on_cpu else self.address(tensor)
-        return _metadata(tensor, on_cpu, address)
+        if on_cpu and self.device is not None:
+            host_tensors.add(tensor)
+        return _metadata(tensor, on_cpu, self.address(tensor))
 
     def tensor(self, handle: int) -> torch.Tensor:
         return self._held[handle].tensor
@@ -211,7 +216,10 @@ class Runtime:
             operation = aten(name)
             if self.device is not None and name.startswith("resize_"):
                 make_resizable(arguments[0])
+            pinned = operation.pin_memory >= 0 and arguments[operation.pin_memory]
             output = run_aten(operation, arguments)
+            if pinned:
+                host_tensors.pin(output)
             written = list(operation.written)
             if operation.fresh and self.registry.enabled and not on_cpu:
                 output = bridge_memory.guarded_copy(output)
@@ -256,7 +264,10 @@ class Runtime:
                     self.on_host_copy(tensor, f"{name.lstrip('@')} in C++")
             for tensor in tensors_in(output):
                 host_tensors.add(tensor)
-        elif not crosses:
+        elif any(argument is ON_CUDA for argument in arguments):
+            for tensor in tensors_in(output):
+                host_tensors.discard(tensor)  # though it was computed from host tensors alone
+        else:
             host_tensors.follow(arguments, output)
         return output
 

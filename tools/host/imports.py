@@ -13,6 +13,7 @@ _CONTROL = frozenset(
     for name in (
         *("configure", "set_dry", "set_guard", "take_report", "device_map", "device_unmap"),
         *("set_hiding", "device_hide", "device_show", "device_lend"),
+        *("device_give", "refuse_host_pointers"),
         *("device_alias", "take_host_bytes", "thread_count", "expect_threads"),
         *("take_threads_beside", "thin_bind", "thin_tensor", "thin_refresh", "thin_define"),
         *("thin_describe", "thin_function", "thin_default", "thin_call", "thin_finish"),

@@ -9,7 +9,7 @@ import torch
 from torch.utils import _device
 
 from musaagent.tools.host import bridge
-from musaagent.tools.host.bridge_device import host_tensors, lent, make_resizable
+from musaagent.tools.host.bridge_device import host_tensors, lent, make_resizable, place_of
 from musaagent.tools.host.torch_shim_state import State, accelerator, state
 
 _Base: Any = torch._C.TensorBase
@@ -49,6 +49,7 @@ def _install_defaults() -> None:
     def enter(self: Any, device: Any) -> None:
         self.on_device = accelerator(device)
         self.device = _CPU if self.on_device else torch.device(device)
+        self.prev_mode = None
 
     def enter_context(self: Any) -> Any:
         self.before = state.default_is_device
@@ -66,12 +67,21 @@ def _install_defaults() -> None:
     set_default = torch.set_default_device
 
     def set_default_device(device: Any) -> None:
-        state.default_is_device = accelerator(device)
-        set_default(_CPU if state.default_is_device else device)
+        on_device = accelerator(device)
+        set_default(_CPU if on_device else device)
+        state.default_is_device = on_device
 
     torch.set_default_device = set_default_device
     for kind in _LEGACY:
         setattr(torch.cuda, f"{kind}Tensor", getattr(torch, f"{kind}Tensor"))
+
+
+def _default_is_device() -> bool:
+    """Whether factories that name no device make tensors of the accelerator."""
+    for mode in reversed(torch.overrides._get_current_function_mode_stack()):
+        if isinstance(mode, _device.DeviceContext) and getattr(mode, "on_device", False):
+            return True
+    return state.default_is_device
 
 
 def _replace_factory(name: str, original: Any) -> None:
@@ -94,12 +104,14 @@ def _factory(original: Callable[..., Any], name: str) -> Callable[..., Any]:
         on_device = asked is not None and accelerator(asked)
         if on_device:
             del kwargs["device"]
-        kwargs.pop("pin_memory", None)
+        pinned = kwargs.pop("pin_memory", None)
         result = original(*args, **kwargs)
         if fill and "out" not in kwargs:
             result = bridge.fresh(result)
-        if not on_device and "out" not in kwargs and isinstance(result, torch.Tensor):
-            if asked is not None or not (alike or state.default_is_device):
+        if pinned and isinstance(result, torch.Tensor):
+            host_tensors.pin(result)
+        elif not on_device and "out" not in kwargs and isinstance(result, torch.Tensor):
+            if asked is not None or not (alike or _default_is_device()):
                 host_tensors.add(result)
             elif alike:
                 host_tensors.follow(args[:1], result)
@@ -126,8 +138,8 @@ def _install_properties() -> None:
     tensor.is_cpu = property(lambda self: False)
     tensor.get_device = lambda self: 0
     tensor.record_stream = lambda self, stream: None
-    tensor.is_pinned = lambda self, device=None: False
-    tensor.pin_memory = lambda self, device=None: self
+    tensor.is_pinned = lambda self, device=None: host_tensors.pinned(self)
+    tensor.pin_memory = _pinned
     tensor.data_ptr = bridge.data_pointer
     storage: Any = torch.UntypedStorage
     storage.data_ptr = bridge.storage_pointer
@@ -139,6 +151,8 @@ def _install_moves() -> None:
     tensor.cuda = _cuda
     tensor.musa = _musa
     tensor.cpu = _cpu
+    tensor.type_as = lambda self, other: self.to(other)
+    torch.from_numpy = _from_numpy(torch.from_numpy)
     tensor.type = _type
     for name in ("numpy", "tolist", "__array__", "__dlpack__", "__reduce_ex__"):
         setattr(tensor, name, _to_host(name, getattr(tensor, name)))
@@ -160,8 +174,10 @@ def _to_host(name: str, original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def take(self: Any, *args: Any, **kwargs: Any) -> Any:
         State.note_host_copy(state, self, f"{name}()")
-        if name in _SHARING and not self.requires_grad and self not in host_tensors:
-            self = _on_host(self.clone())  # or its address would be that of device memory
+        if name in _SHARING and not self.requires_grad:
+            if self not in host_tensors:
+                self = _on_host(self.clone())  # or its address would be that of device memory
+            bridge.leave(self)
         with lent(self):
             return original(self, *args, **kwargs)
 
@@ -190,12 +206,31 @@ def _musa(self: Any, device: Any = None, *args: Any, **kwargs: Any) -> Any:
 
 def _on_device(tensor: Any) -> Any:
     """Itself, or a copy of what real torch would have had in host memory."""
-    return tensor.clone() if tensor in host_tensors else tensor
+    if tensor not in host_tensors:
+        return tensor
+    moved = tensor.clone()
+    host_tensors.discard(moved)  # as it was computed from host tensors alone
+    return moved
 
 
 def _on_host(tensor: Any) -> Any:
     host_tensors.add(tensor)
     return tensor
+
+
+def _pinned(self: Any, device: Any = None) -> Any:
+    """Host memory that kernels reach too: a copy, which stays where it is."""
+    pinned = self.clone()
+    host_tensors.pin(pinned)
+    return pinned
+
+
+def _from_numpy(original: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(original)
+    def from_numpy(array: Any) -> Any:
+        return _on_host(original(array))
+
+    return from_numpy
 
 
 def _cpu(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -211,6 +246,7 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
     if args:
         first = args[0]
         if isinstance(first, torch.Tensor):
+            device = device or place_of(first)
             args = (first.dtype, *args[1:])
         elif isinstance(first, str | torch.device | int) and not isinstance(first, bool):
             device, args = first, args[1:]
@@ -224,8 +260,7 @@ def _to(self: Any, *args: Any, **kwargs: Any) -> Any:
         result = _convert(self, args, kwargs)
         return _on_host(result.clone() if result is self else result)
     if device is not None and self in host_tensors:
-        result = _convert(self, args, kwargs)
-        return result.clone() if result in host_tensors else result
+        return _on_device(_convert(self, args, kwargs))
     return _convert(self, args, kwargs)
 
 

@@ -29,6 +29,7 @@ namespace {
 constexpr size_t kArenaBytes = size_t{64} << 30;  // reserved, never used up
 constexpr size_t kPage = 4096;
 constexpr int kMostFrames = 32;
+constexpr ptrdiff_t kStackReach = 1 << 20;
 constexpr int kMostWaits = 20;
 constexpr unsigned kWaitMicroseconds = 200;
 
@@ -38,6 +39,8 @@ struct Piece {
   char* alias = nullptr;
   bool shared = false;
   bool fresh = true;  // no kernel can have written to it yet
+  bool host = false;  // the other way round: a tensor of the CPU's, closed while kernels run
+  std::string name = {};
 };
 
 // The same pages by an address that candidates are not told.
@@ -55,6 +58,7 @@ struct Device {
   int open = 0;                   // launches under way
   std::map<char*, Side> sides;
   bool hiding = false;
+  std::map<uintptr_t, size_t> symbols;  // that host code asked the address of, with their sizes
 };
 
 // Never destroyed: candidates free memory in static destructors.
@@ -64,12 +68,22 @@ Device& device() {
 }
 
 std::atomic<bool> guarding{false};
+std::atomic<bool> refusing{true};
 std::atomic<size_t> host_bytes{0};
 std::atomic<int> expected_threads{0};
 std::atomic<bool> threads_beside{false};
 struct sigaction before;
 
 size_t rounded(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
+
+bool is_known_symbol(uintptr_t address) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  auto found = d.symbols.upper_bound(address);
+  if (found == d.symbols.begin()) return false;
+  --found;
+  return address - found->first < found->second;
+}
 
 // The piece or side that holds an address, or the end.
 template <typename Map>
@@ -138,26 +152,28 @@ char* place_for(Device& d, size_t room) {
   return nullptr;
 }
 
+int other(int protection) { return protection == PROT_NONE ? PROT_READ | PROT_WRITE : PROT_NONE; }
+
 void protect(Device& d, int protection) {
   for (auto& [address, piece] : d.pieces) {
-    mprotect(address, piece.room, protection);
+    mprotect(address, piece.room, piece.host ? other(protection) : protection);
     piece.fresh = false;
   }
 }
 
 // Maps the file's pages twice and enters them.
-char* enter(Device& d, int file, size_t bytes, bool shared) {
+char* enter(Device& d, int file, size_t bytes, bool shared, bool host = false) {
   const size_t room = rounded(bytes);
   char* const at = place_for(d, room);
   if (!at) return nullptr;
   void* alias = mmap(nullptr, room, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
   if (alias == MAP_FAILED) return nullptr;
-  const int protection = d.open ? PROT_READ | PROT_WRITE : PROT_NONE;
+  const int protection = (d.open != 0) != host ? PROT_READ | PROT_WRITE : PROT_NONE;
   if (mmap(at, room, protection, MAP_SHARED | MAP_FIXED, file, 0) == MAP_FAILED) {
     munmap(alias, room);
     return nullptr;
   }
-  d.pieces[at] = {bytes, room, static_cast<char*>(alias), shared};
+  d.pieces[at] = {bytes, room, static_cast<char*>(alias), shared, true, host};
   // What stands behind the tensor in its last page is no zero, as everywhere.
   memset(static_cast<char*>(alias) + bytes, 0xff, room - bytes);
   return at;
@@ -167,6 +183,11 @@ char* enter(Device& d, int file, size_t bytes, bool shared) {
 void add_alias(Device& d, char* at) {
   const Piece& piece = d.pieces[at];
   cover(d, piece.alias, d.sides[piece.alias] = {piece.room, at});
+}
+
+// Open again.
+void remove_alias(Device& d, const Piece& piece) {
+  if (d.sides.erase(piece.alias)) mprotect(piece.alias, piece.room, PROT_READ | PROT_WRITE);
 }
 
 void leave(Device& d, std::map<char*, Piece>::iterator piece) {
@@ -288,6 +309,38 @@ bool free_device(void* address) {
   return true;
 }
 
+std::string host_tensor_at(const void* address) {
+  Device& d = device();
+  if (!in_arena(d, address)) return "";
+  const std::lock_guard lock(d.mutex);
+  const auto piece = piece_at(d, address);
+  return piece != d.pieces.end() && piece->second.host ? piece->second.name : "";
+}
+
+std::string host_memory_at(const void* address) {
+  const auto at = reinterpret_cast<uintptr_t>(address);
+  if (!guarding || !refusing || at < kPage || in_arena(device(), address)) return "";
+  if (const Region* region = global_region(at, 1)) {
+    if (region->kind == RegionKind::kTensor || is_known_symbol(at)) return "";
+    return name_of(*region) + ", by its address in host code (cudaGetSymbolAddress() has the device's)";
+  }
+  if (!is_mapped(at)) return "";
+  char here;
+  const auto distance = static_cast<const char*>(address) - &here;
+  return distance > 0 && distance < kStackReach ? "a local variable of host code" : "memory of the host's";
+}
+
+void pin_host_tensor(const void* address) {
+  Device& d = device();
+  if (!in_arena(d, address)) return;
+  const std::lock_guard lock(d.mutex);
+  const auto piece = piece_at(d, address);
+  if (piece == d.pieces.end() || !piece->second.host) return;
+  piece->second.host = false;
+  piece->second.shared = true;
+  mprotect(piece->first, piece->second.room, PROT_READ | PROT_WRITE);
+}
+
 DeviceAccess::DeviceAccess() {
   if (!guarding) return;
   if (threads_above(expected_threads) > expected_threads) threads_beside = true;
@@ -319,16 +372,45 @@ void musahost_set_guard(int on) {
   sigaction(SIGSEGV, &action, &before);
 }
 
-void* musahost_device_map(int file, size_t bytes, const char* name) {
+void musahost_refuse_host_pointers(int on) { refusing = on != 0; }
+
+void* musahost_device_map(int file, size_t bytes, const char* name, int host) {
   Device& d = device();
   char* made;
   {
     const std::lock_guard lock(d.mutex);
-    made = enter(d, file, bytes, false);
-    if (made) add_alias(d, made);
+    made = enter(d, file, bytes, false, host != 0);
+    if (made) d.pieces[made].name = name;
+    if (made && !host) add_alias(d, made);
   }
-  if (made) musahost_register(made, bytes, name);
+  if (made && !host) musahost_register(made, bytes, name);
   return made;
+}
+
+void musahost_device_give(void* address, int host) {
+  Device& d = device();
+  std::string name;
+  size_t bytes = 0;
+  {
+    const std::lock_guard lock(d.mutex);
+    const auto found = d.pieces.find(static_cast<char*>(address));
+    if (found == d.pieces.end() || found->second.host == (host != 0)) return;
+    Piece& piece = found->second;
+    piece.host = host != 0;
+    mprotect(address, piece.room, (d.open != 0) != piece.host ? PROT_READ | PROT_WRITE : PROT_NONE);
+    if (host) {
+      remove_alias(d, piece);
+    } else {
+      add_alias(d, found->first);
+    }
+    name = piece.name;
+    bytes = piece.bytes;
+  }
+  if (host) {
+    musahost_unregister(address);
+  } else {
+    musahost_register(address, bytes, name.c_str());
+  }
 }
 
 void musahost_device_unmap(void* address) { free_device(address); }
@@ -338,7 +420,9 @@ void* musahost_device_alias(const void* address) {
   if (in_arena(d, address)) {
     const std::lock_guard lock(d.mutex);
     const auto piece = piece_at(d, address);
-    if (piece != d.pieces.end()) return piece->second.alias + (static_cast<const char*>(address) - piece->first);
+    if (piece != d.pieces.end() && !piece->second.host) {
+      return piece->second.alias + (static_cast<const char*>(address) - piece->first);
+    }
   }
   return const_cast<void*>(address);
 }
@@ -369,6 +453,12 @@ void musahost_device_show(void* at) {
 int musahost_device_lend(const void* address, int step) { return lend(address, step); }
 
 size_t musahost_take_host_bytes() { return host_bytes.exchange(0); }
+
+void musahost_note_symbol(const void* address, size_t bytes) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  d.symbols[reinterpret_cast<uintptr_t>(address)] = bytes;
+}
 
 void musahost_note_host_bytes(size_t bytes) { host_bytes += bytes; }
 

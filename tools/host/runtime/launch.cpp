@@ -81,6 +81,16 @@ Refusal check_resources(const MusahostLaunch& q) {
   return {};
 }
 
+// A kernel is given an address to use it. The host's tensors are told when that is done (device.cpp).
+Refusal check_pointers(const MusahostLaunch& q) {
+  for (int i = 0; i < q.pointer_count; ++i) {
+    const std::string what = host_memory_at(q.pointers[i]);
+    if (what.empty()) continue;
+    return {kIllegalAddress, text("an argument points to %s, which a device cannot reach", what.c_str())};
+  }
+  return {};
+}
+
 Refusal check(const MusahostLaunch& q) {
   if (worker && worker->in_kernel()) {
     return {kInvalidConfiguration, "a kernel launches a kernel (dynamic parallelism is not supported)"};
@@ -89,7 +99,8 @@ Refusal check(const MusahostLaunch& q) {
     return {pending, text("an earlier kernel failed (error %d) and the device accepts no more work", pending)};
   }
   Refusal refusal = check_shape(q);
-  return refusal.error ? refusal : check_resources(q);
+  if (!refusal.error) refusal = check_resources(q);
+  return refusal.error ? refusal : check_pointers(q);
 }
 
 int refuse(const MusahostLaunch& q, const Refusal& refusal) {

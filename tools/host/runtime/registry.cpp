@@ -129,6 +129,9 @@ Region* global_region(uintptr_t address, size_t bytes) {
 }
 
 std::string describe_address(uintptr_t address) {
+  if (const std::string name = host_tensor_at(reinterpret_cast<const void*>(address)); !name.empty()) {
+    return name + ", which is in host memory: it needs .cuda(), or device= where it is made";
+  }
   if (address < 4096) return text("null pointer (address 0x%zx)", address);
   if (worker && worker->block && worker->block->shared.holds(address)) {
     if (const Region* near = worker->block->shared.nearest(address)) return relation(*near, address);
@@ -153,6 +156,7 @@ using namespace musahost;
 
 void musahost_register(const void* address, size_t bytes, const char* name) {
   if (!address) return;
+  pin_host_tensor(address);
   Registry& r = registry();
   const std::lock_guard lock(r.mutex);
   add(r, address, bytes, name);

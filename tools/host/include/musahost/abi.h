@@ -37,6 +37,8 @@ struct MusahostLaunch {
   int cooperative;       // grid-wide barrier wanted
   const char* source;    // __FILE__ of the launch
   int line;
+  const void* const* pointers;  // those among the arguments
+  int pointer_count;
 };
 
 // ---- launches and errors. Error codes are cudaError_t's numbers.
@@ -73,6 +75,7 @@ MUSAHOST_API int musahost_free(void* address);
 MUSAHOST_API void musahost_copy(void* to, const void* from, size_t bytes);
 MUSAHOST_API void musahost_copy_from_symbol(void* to, const void* from, size_t bytes);
 MUSAHOST_API void musahost_fill(void* to, int value, size_t bytes);
+MUSAHOST_API void musahost_note_symbol(const void* address, size_t bytes);  // of cudaGetSymbolAddress
 MUSAHOST_API void musahost_note_host_bytes(size_t bytes);  // the host may read so many bytes of the device's
 // Device-visible memory that the runtime did not allocate (tensors). `name` appears in reports.
 MUSAHOST_API void musahost_register(const void* address, size_t bytes, const char* name);
@@ -87,10 +90,15 @@ MUSAHOST_API void musahost_set_dry(int dry);
 // on stderr that begins with musahost-host-access.
 MUSAHOST_API void musahost_set_guard(int on);
 // An address for kernels of a file's pages, where candidates are not to use that of their owner; null where
-// there is none. `bytes` need be no whole pages. The file may be closed afterwards.
-MUSAHOST_API void* musahost_device_map(int file, size_t bytes, const char* name);
+// there is none. `bytes` need be no whole pages. The file may be closed afterwards. `host`: a tensor of the
+// CPU's, which is open to host code, and closed to kernels.
+MUSAHOST_API void* musahost_device_map(int file, size_t bytes, const char* name, int host);
+// Whether a launch is refused that is given an address of the host's memory, as of a local variable.
+MUSAHOST_API void musahost_refuse_host_pointers(int on);
+// From here on it is the device's, as a parameter after .cuda(); or the host's, as what .cpu() gives.
+MUSAHOST_API void musahost_device_give(void* address, int host);
 MUSAHOST_API void musahost_device_unmap(void* address);
-// The address by which the host reaches device memory; any other address as it is.
+// The address by which the host reaches device memory; any other address, a CPU tensor's too, as it is.
 MUSAHOST_API void* musahost_device_alias(const void* address);
 // While on, the memory that `hide` was given, and the host's own addresses of device memory, are closed but
 // for what is lent. `seen_as`: the address that candidates know; `show` takes it out again, opened. `lend`

@@ -32,7 +32,8 @@
 #define __device__
 #define __host__
 #define __constant__
-#define __managed__
+// Host code may give its address to kernels: launch.h knows it by the section.
+#define __managed__ __attribute__((section("musahost_managed")))
 #define __grid_constant__
 #define __tile_global__
 // Not always_inline: g++ makes an error of what cannot be inlined, where CUDA takes it as a wish.

@@ -111,7 +111,9 @@ cudaError_t launch_pointers(const Config& c, const char* source, int line, void 
                             void** arguments, std::index_sequence<index...>) {
   auto call = [kernel, ... values = *static_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(
                            arguments[index])]() mutable { kernel(values...); };
-  submit(c, source, line, "kernel", reinterpret_cast<const void*>(kernel), call);
+  const void* const pointers[] = {
+      nullptr, pointer_of(*static_cast<std::remove_cv_t<std::remove_reference_t<P>>*>(arguments[index]))...};
+  submit(c, source, line, "kernel", reinterpret_cast<const void*>(kernel), pointers, 1 + sizeof...(P), call);
   return cudaPeekAtLastError();
 }
 struct LaunchSite {

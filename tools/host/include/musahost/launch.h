@@ -36,9 +36,28 @@ inline void adopt_warp_size() {
   if (__builtin_expect(now != warp_size, 0)) warp_size = now;
 }
 
+extern "C" {
+extern __attribute__((weak, visibility("hidden"))) char __start_musahost_managed[], __stop_musahost_managed[];
+}
+
+// The address that an argument is; null where it is no pointer to an object.
+template <class T>
+const void* pointer_of(const T&) {
+  return nullptr;
+}
+template <class T>
+const void* pointer_of(T* const& argument) {
+  if constexpr (requires { static_cast<const volatile void*>(argument); }) {
+    const auto at = const_cast<const void*>(static_cast<const volatile void*>(argument));
+    return at >= __start_musahost_managed && at < __stop_musahost_managed ? nullptr : at;
+  } else {
+    return nullptr;  // of a function
+  }
+}
+
 template <class Call>
 void submit(const Config& c, const char* source, int line, const char* name, const void* key,
-            Call& call) {
+            const void* const* pointers, int pointer_count, Call& call) {
   MusahostLaunch launch{};
   launch.grid = c.grid;
   launch.block = c.block;
@@ -54,6 +73,8 @@ void submit(const Config& c, const char* source, int line, const char* name, con
   launch.cooperative = c.cooperative;
   launch.source = source;
   launch.line = line;
+  launch.pointers = pointers;
+  launch.pointer_count = pointer_count;
   musahost_launch(&launch);
 }
 
@@ -63,8 +84,9 @@ void submit(const Config& c, const char* source, int line, const char* name, con
 template <class Key, class Run, class... A>
 __attribute__((noinline)) void launch(const Config& c, const char* source, int line,
                                       const char* name, Key key, Run run, A... arguments) {
+  const void* const pointers[] = {nullptr, pointer_of(arguments)...};
   auto call = [run, ... values = static_cast<A&&>(arguments)]() mutable { run(values...); };
-  submit(c, source, line, name, key(0), call);
+  submit(c, source, line, name, key(0), pointers, 1 + sizeof...(A), call);
 }
 
 // The same for a kernel whose parameter types are known: arguments convert here, as in a call.
@@ -72,8 +94,9 @@ template <class... P>
 __attribute__((noinline)) void launch_function(const Config& c, const char* source, int line,
                                                const char* name, void (*kernel)(P...),
                                                typename exactly<P>::type... arguments) {
+  const void* const pointers[] = {nullptr, pointer_of(arguments)...};
   auto call = [kernel, ... values = static_cast<typename exactly<P>::type&&>(arguments)]() mutable { kernel(values...); };
-  submit(c, source, line, name, reinterpret_cast<const void*>(kernel), call);
+  submit(c, source, line, name, reinterpret_cast<const void*>(kernel), pointers, 1 + sizeof...(P), call);
 }
 
 }  // namespace musahost

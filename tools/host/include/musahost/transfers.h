@@ -186,6 +186,7 @@ cudaError_t cudaMemcpyFromSymbolAsync(void* to, const T& symbol, size_t bytes, s
 template <class P, class T>
 cudaError_t cudaGetSymbolAddress(P** address, const T& symbol) {
   if (address) *address = reinterpret_cast<P*>(::musahost::symbol_address(symbol));
+  musahost_note_symbol(::musahost::symbol_address(symbol), sizeof(T));
   return ::musahost::checked(address != nullptr);
 }
 template <class T>
