@@ -147,6 +147,8 @@ class Ask:
     """Inputs that start one element into their storage."""
     mode: Literal["", "no_kernels", "failing"] = ""
     """`no_kernels`: launches do nothing; `failing`: every compiled function raises."""
+    fresh: int | None = None
+    """The byte that fresh memory is filled with; None: the usual one, which makes NaN."""
     every_thread: bool = False
     """Operators are also recorded below Python, in all threads."""
     timeout_s: float | None = None
@@ -197,6 +199,7 @@ def run_pair(
         "offset": ask.offset,
         "mode": ask.mode,
         "every_thread": ask.every_thread,
+        "fresh": ask.fresh,
         **session.order_fields(ask.order, draw.getrandbits(31)),
     }
     launched = session.evidence.launch_count

@@ -252,6 +252,7 @@ class CandidateWorker:
 
         from musaagent.tools.host import bridge
         from musaagent.tools.host.bridge_hidden import hidden
+        from musaagent.tools.host.bridge_memory import filled_with
         from musaagent.tools.host.torch_shim_state import state
         from musaagent.tools.reference import call_arguments
 
@@ -270,6 +271,7 @@ class CandidateWorker:
         moved = bridge.moved_to_the_device()
         with (
             self.mode(header.get("mode", "")),
+            filled_with(header.get("fresh")),
             torch.no_grad(),
             closed,
             part_of(everywhere),

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from musaagent.tools.cuda.card_memory import ForeignBytes
-from musaagent.tools.host import bridge
+from musaagent.tools.host import bridge, bridge_memory
 from musaagent.tools.host.bridge_ops import OWN, aten
 from musaagent.tools.host.bridge_runtime import Runtime
 from musaagent.tools.host.bridge_values import ON_CPU, DeviceRequest, Value
@@ -70,7 +70,7 @@ def poison(tensor: torch.Tensor) -> None:
         return
     storage = torch.empty(0, dtype=torch.uint8, device=tensor.device)
     storage.set_(tensor.untyped_storage())
-    storage.fill_(0xFF)
+    storage.fill_(bridge_memory.pattern)
 
 
 def _real(value: Any) -> Any:

@@ -231,6 +231,7 @@ class CudaWorker(CandidateWorker):
         import torch
 
         from musaagent.tools.cuda.kernels import record_kernels
+        from musaagent.tools.host.bridge_memory import filled_with
 
         call = self._bound(header["inputs"])
         held = header.get("mode") == "no_kernels"  # whether it worked is seen by what ran
@@ -239,6 +240,7 @@ class CudaWorker(CandidateWorker):
         def forward() -> Any:
             with (
                 self.mode(header.get("mode", "")),
+                filled_with(header.get("fresh")),
                 torch.no_grad(),
                 part_of(everywhere),
                 recorder,

@@ -1,7 +1,8 @@
 """What kernels may touch: poisoned, guarded and registered memory of tensors."""
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ data_pointer: Callable[[torch.Tensor], int] = torch._C.TensorBase.data_ptr
 storage_pointer: Callable[[torch.UntypedStorage], int] = torch._C.StorageBase.data_ptr  # type: ignore[attr-defined]
 _empty_strided = torch.empty_strided
 
+pattern = POISON
+"""What fresh memory is filled with now: one run has another, which no candidate can foresee."""
 poisoning = True
 """Off where nothing is to be touched: tensors of any size cost no memory then."""
 
@@ -27,10 +30,21 @@ def describe(name: str, tensor: torch.Tensor) -> str:
 
 
 def poison(tensor: torch.Tensor) -> None:
-    """Fills the whole storage with POISON."""
+    """Fills the whole storage with `pattern`."""
     storage = tensor.untyped_storage()
     if poisoning and storage.nbytes():
-        ctypes.memset(storage_pointer(storage), POISON, storage.nbytes())
+        ctypes.memset(storage_pointer(storage), pattern, storage.nbytes())
+
+
+@contextmanager
+def filled_with(byte: int | None) -> Iterator[None]:
+    """Fresh memory has that pattern meanwhile; None is POISON."""
+    global pattern
+    pattern = POISON if byte is None else byte
+    try:
+        yield
+    finally:
+        pattern = POISON
 
 
 def guard_storage(nbytes: int, dtype: torch.dtype) -> torch.Tensor:
