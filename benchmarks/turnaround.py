@@ -205,6 +205,8 @@ class Benchmark:
             found["ours_all"] = everything = self.our_batch()
             summary["with_all_baselines"] = {k: v for k, v in everything.items() if k != "rows"}
         print(f"ours: {json.dumps(summary)}", flush=True)
+        # The other side takes minutes, and may not come to its end.
+        (self.scratch.parent / "throughput-ours.json").write_text(json.dumps(found, indent=1))
         if self.kernelbench is not None:
             theirs = found["kernelbench"] = self.their_batch()
             right = sum(row["correct"] for row in theirs["results"])
