@@ -12,6 +12,7 @@ import torch
 _FEW = 3
 """Elements that the `few` and the infinity lanes change, the last one beside."""
 _DENORMAL = 1e-39
+_BEYOND = 1 << 22
 _ALL_BUT_ZERO = 1e-3
 """Weights and fixed inputs that are smaller everywhere may hide what they scale."""
 
@@ -30,6 +31,8 @@ def stressed(name: str, drawn: Sequence[torch.Tensor], other: Tensors, seed: int
         return _moved(drawn, other, generator)
     if name == "views":
         return _relaid(drawn)
+    if name == "integers":
+        return _below_zero(drawn, generator)
     change = _LANES[name]
     changed = [change(t, generator) if _takes(t) else t.clone() for t in drawn]
     alike = all(_same(a, b) for a, b in zip(changed, drawn, strict=True))
@@ -38,6 +41,22 @@ def stressed(name: str, drawn: Sequence[torch.Tensor], other: Tensors, seed: int
 
 def _takes(tensor: torch.Tensor) -> bool:
     return tensor.is_floating_point() and tensor.numel() > 1
+
+
+def _below_zero(drawn: Sequence[torch.Tensor], generator: torch.Generator) -> Tensors | None:
+    """Integers that are data (of two dimensions, more than a mask's 0 and 1) get some below zero.
+
+    They lie beyond any size, so that an index among them is refused by the reference.
+    """
+    changed = []
+    for tensor in drawn:
+        counts = tensor.dim() >= 2 and tensor.dtype in (torch.int32, torch.int64)
+        if counts and tensor.numel() and int(tensor.min()) >= 0 and int(tensor.max()) > 1:
+            picked = torch.rand(tensor.shape, generator=generator) < 0.25
+            changed.append(torch.where(picked, -tensor - _BEYOND, tensor))
+        else:
+            changed.append(tensor.clone())
+    return None if all(_same(a, b) for a, b in zip(changed, drawn, strict=True)) else changed
 
 
 def _same(a: torch.Tensor, b: torch.Tensor) -> bool:

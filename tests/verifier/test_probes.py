@@ -39,7 +39,7 @@ def generator() -> torch.Generator:
     return torch.Generator().manual_seed(SEED)
 
 
-@pytest.mark.parametrize("lane", [name for name in STRESS if name != "offset"])
+@pytest.mark.parametrize("lane", [name for name in STRESS if name not in ("offset", "integers")])
 def test_a_lane_keeps_shapes_and_dtypes_and_leaves_integers_that_are_drawn(
     lane: str, generator: torch.Generator
 ) -> None:
@@ -58,6 +58,21 @@ def test_a_lane_keeps_shapes_and_dtypes_and_leaves_integers_that_are_drawn(
 def test_a_lane_that_changes_nothing_says_so() -> None:
     assert stressed("negative", [-torch.rand(4, 4)], [torch.rand(4, 4)], SEED) is None
     assert stressed("large", [torch.arange(4)], [torch.arange(4)], SEED) is None
+
+
+def test_integers_that_are_data_get_some_below_zero_that_index_nothing() -> None:
+    data = torch.arange(12, dtype=torch.int32).reshape(3, 4).repeat(5, 5)
+    mask, labels = (torch.arange(12).reshape(3, 4) % 2), torch.arange(9)
+    floats = torch.rand(4, 4)
+    drawn = [data, mask, labels, floats, data - 4]
+    changed = stressed("integers", drawn, drawn, SEED)
+    assert changed is not None
+    assert changed[0].dtype == data.dtype
+    below = changed[0][changed[0] < 0]
+    assert 0.1 < below.numel() / data.numel() < 0.4
+    assert int(below.max()) < -data.numel()
+    assert all(torch.equal(a, b) for a, b in zip(changed[1:], drawn[1:], strict=True))
+    assert stressed("integers", drawn[1:], drawn[1:], SEED) is None
 
 
 def test_what_each_draw_has_alike_is_changed_within_its_range(generator: torch.Generator) -> None:

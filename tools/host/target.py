@@ -63,7 +63,7 @@ class HostTarget:
 
     name: TargetName = "host"
     runs_dry = True
-    modes = frozenset({"no_kernels", "failing", "every_thread", "offset"})
+    modes = frozenset({"no_kernels", "failing", "every_thread", "offset", "integers"})
 
     def __init__(self, cache_dir: Path | None = None, *, compile_for_gpu: bool = True) -> None:
         """`compile_for_gpu`: also compile with nvcc, where it is found, beside each verdict."""
