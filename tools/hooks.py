@@ -78,6 +78,14 @@ def shadows(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[str]:
     return sorted(set(found))
 
 
+def collect_never() -> None:
+    """Rubbish is collected where the worker asks for it: what is collected can call code of its own
+    (`__del__`, weak references), which is not to run between a call's inputs and its record.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def hold_code() -> None:
     """From here on our functions stay what they are and no audit hook is added, in this process.
 

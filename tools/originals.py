@@ -10,7 +10,7 @@ from musaagent.tools import hooks
 
 _WATCHED_MODULES = (
     *("torch", "torch.nn.functional", "torch.testing", "torch.cuda", "torch.autograd.profiler"),
-    *("torch.musa", "torch.profiler"),
+    *("torch.musa", "torch.profiler", "torch.autograd", "torch._C._profiler", "contextlib"),
     *("torch.utils._python_dispatch", "torch.utils.cpp_extension", "torch.overrides"),
     *("builtins", "gc", "hashlib", "json", "os", "select", "socket", "struct", "threading", "time"),
 )
@@ -19,6 +19,11 @@ _WATCHED_CLASSES = (
     *("torch.cuda:Stream", "torch.utils._python_dispatch:TorchDispatchMode"),
     *("torch.musa:Event", "torch.musa:Stream"),
     *("torch.utils._device:DeviceContext", "torch.nn:Parameter"),
+    *("torch.autograd.profiler:profile", "torch.autograd.profiler:record_function"),
+    *("torch:no_grad", "torch.utils._contextlib:_DecoratorContextManager", "pathlib:Path"),
+    *("contextlib:_GeneratorContextManager", "contextlib:_GeneratorContextManagerBase"),
+    *("contextlib:ContextDecorator", "contextlib:AbstractContextManager"),
+    *("contextlib:nullcontext", "contextlib:suppress"),
 )
 _OURS = "musaagent."
 _FOLLOWS_A_SETTING = frozenset({"torch.Storage"})
@@ -83,6 +88,8 @@ def _checker(
     things = tuple((name, *what) for name, what in kept_by_name.items())
     places = tuple((p, o, type(o), keys, _behind(o)) for p, o, keys in owned)
     names = tuple(known.items())
+    # A module of another class calls code when it is asked for a part, as one in its place does.
+    kinds = tuple((n, m, type(m)) for n, m in list(sys.modules.items()) if m is not None)
     ours = tuple((o, type(o), tuple(_held(o).items())) for o in objects)
     hung_then = tuple(hooks.in_force().items())
 
@@ -90,6 +97,7 @@ def _checker(
         kept=things,
         owners=places,
         modules=names,
+        classes=kinds,
         alive=ours,
         hung=hung_then,
         now_hung=hooks.in_force,
@@ -111,6 +119,10 @@ def _checker(
                 found.append(place)
             found += [f"{place}.{k}" for k in see(owner).keys() - keys if k in behind]
         found += [name for name, module in modules if loaded.get(name) is not module]
+        for name, module, was in classes:
+            other = kind(module) is not was or loaded.get(name, module) is not module
+            if other and name not in found:
+                found.append(name)
         for thing, was, held in alive:
             own = see(thing)
             if kind(thing) is not was or [k for k, value in held if own.get(k) is not value]:

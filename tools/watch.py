@@ -5,6 +5,7 @@ that is used again, and what a call leaves behind. It is gathered in the candida
 it can only be trusted as far as `Identities` finds the process as it was.
 """
 
+import gc
 import hashlib
 import inspect
 import math
@@ -363,6 +364,7 @@ class Watcher:
 
     def seal(self, *objects: Any) -> None:
         """All that is there now is original. `objects` of ours are watched like classes."""
+        gc.disable()  # what it calls by itself runs where the worker collects
         self.identities = Identities((*objects, self))
 
     def own_namespaces(self) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ operators that were seen, the runtime's report.
 """
 
 import contextlib
+import gc
 import importlib.util
 import linecache
 import os
@@ -51,6 +52,7 @@ def serve(channel: Channel, worker: "CandidateWorker") -> None:
         header, blobs = channel.recv(None)
         if header["op"] == "stop":
             return
+        gc.disable()  # whatever the last call made of it
         try:
             answer, out = worker.handle(header, blobs)
         except BaseException as error:  # candidate code raises what it likes, SystemExit included
@@ -60,10 +62,12 @@ def serve(channel: Channel, worker: "CandidateWorker") -> None:
         if header["op"] == "setup" and answer["ok"]:
             check = worker.watcher.identities.check
             hooks.hold_code()
+            hooks.collect_never()
         if check is not None:
             # Here, for whatever runs below can be made another by what is below.
             answer["replaced"] = [*answer.get("replaced", []), *check()]
         channel.send(answer | {"nonce": header.get("nonce")}, out)
+        gc.collect()  # here alone: finalizers find the inputs that were answered
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
@@ -230,10 +234,11 @@ class CandidateWorker:
         """
         self.order(header)
         fresh = decode_tensors(header["tensors"], blobs)
-        self._place_inputs([shifted(t) for t in fresh] if header.get("offset") else fresh)
         own = self.watcher.own_namespaces()
         recorder = operator_recorder()
         with operators_in_all_threads(bool(header.get("every_thread") or own)) as everywhere:
+            # Nobody holds the new values before they are recorded.
+            self._place_inputs([shifted(t) for t in fresh] if header.get("offset") else fresh)
             answer, out, outputs = self._forward(header, recorder, everywhere)
         ran = [*recorder.names, *everywhere.operators]
         answer |= {
@@ -283,6 +288,7 @@ class CandidateWorker:
             result = self.model(*positional, **named)
             # A list of a class of its own computes when it is read.
             tree, outputs = trees.flatten(result, "output")
+            gc.disable()
         bridge.synchronize()
         everywhere.moved -= bridge.moved_to_the_device() - moved  # ours are in its record too
         taken, unwatched = bridge.take_host_use()
