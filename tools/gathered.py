@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,6 +12,16 @@ from musaagent.tools.results import Build, Finding, Status, Trial, Verdict
 
 _LEVELS = ("", "split", "thin", "light", "full")
 """How headers are chosen, fastest first; each target knows some of them."""
+
+
+@contextmanager
+def seconds_of(phases: dict[str, float], name: str) -> Iterator[None]:
+    """Adds the seconds that go by within to those of that name."""
+    start = time.monotonic()
+    try:
+        yield
+    finally:
+        phases[name] = phases.get(name, 0.0) + time.monotonic() - start
 
 
 @dataclass
@@ -42,13 +52,8 @@ class Run:
     dtypes: set[str] = field(default_factory=set)
     """Of all inputs, weights and outputs of the reference."""
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        return seconds_of(self.phases, name)
 
     def verdict(self, status: Status, message: str = "", details: str = "") -> Verdict:
         judged = self.judgement

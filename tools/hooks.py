@@ -78,7 +78,7 @@ def shadows(inputs: Iterable[Any], outputs: Iterable[Any]) -> list[str]:
     return sorted(set(found))
 
 
-def collect_never() -> None:
+def freeze_what_is_there() -> None:
     """Rubbish is collected where the worker asks for it: what is collected can call code of its own
     (`__del__`, weak references), which is not to run between a call's inputs and its record.
     """

@@ -83,21 +83,22 @@ def _checker(
     All that it needs are its defaults: names of modules and of `builtins`, cells and attributes can
     be exchanged by who finds them, and a tuple cannot. `hooks.hold_code` holds the defaults.
     """
-    known = {m: v for m, v in sys.modules.items() if m.startswith(_OURS)}
-    known |= {m: sys.modules[m] for m in _WATCHED_MODULES if m in sys.modules}
     things = tuple((name, *what) for name, what in kept_by_name.items())
     places = tuple((p, o, type(o), keys, _behind(o)) for p, o, keys in owned)
-    names = tuple(known.items())
     # A module of another class calls code when it is asked for a part, as one in its place does.
-    kinds = tuple((n, m, type(m)) for n, m in list(sys.modules.items()) if m is not None)
+    # Others than those that are needed may go.
+    known = tuple(
+        (name, module, type(module), name.startswith(_OURS) or name in _WATCHED_MODULES)
+        for name, module in list(sys.modules.items())
+        if module is not None
+    )
     ours = tuple((o, type(o), tuple(_held(o).items())) for o in objects)
     hung_then = tuple(hooks.in_force().items())
 
     def check(  # type: ignore[no-untyped-def]
         kept=things,
         owners=places,
-        modules=names,
-        classes=kinds,
+        modules=known,
         alive=ours,
         hung=hung_then,
         now_hung=hooks.in_force,
@@ -118,10 +119,9 @@ def _checker(
             if kind(owner) is not was:
                 found.append(place)
             found += [f"{place}.{k}" for k in see(owner).keys() - keys if k in behind]
-        found += [name for name, module in modules if loaded.get(name) is not module]
-        for name, module, was in classes:
-            other = kind(module) is not was or loaded.get(name, module) is not module
-            if other and name not in found:
+        for name, module, was, needed in modules:
+            now = loaded.get(name, None if needed else module)
+            if kind(module) is not was or now is not module:
                 found.append(name)
         for thing, was, held in alive:
             own = see(thing)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from musaagent.errors import InfraError, TaskError
+from musaagent.tools.ptxas import base_name
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.results import Finding, FindingKind
 from musaagent.tools.session import CandidateFailure, CandidateSession
@@ -56,4 +57,4 @@ def own_launches(session: CandidateSession, reference: ReferenceSession) -> OwnL
 
 def plain_names(kernels: Iterable[str]) -> frozenset[str]:
     """Without template arguments: the block size in them may well follow the sizes."""
-    return frozenset(name.partition("<")[0].split("::")[-1].strip() for name in kernels)
+    return frozenset(base_name(name) for name in kernels)

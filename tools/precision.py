@@ -6,6 +6,7 @@ and whoever takes it should know.
 
 from collections.abc import Collection, Iterable, Sequence
 
+from musaagent.tools.ptxas import base_name
 from musaagent.tools.results import KernelResources, Launch
 
 _WIDE = frozenset({"float32", "float64"})
@@ -49,11 +50,7 @@ def launches_of(
     """By its full name; by the plain one where no other instance of a template has it too."""
     wanted = kernel.replace(" ", "")
     exact = [launch for launch in launches if launch.kernel.replace(" ", "") == wanted]
-    plain = _plain(kernel)
-    if exact or sum(_plain(r.kernel) == plain for r in kernels) != 1:
+    plain = base_name(kernel)
+    if exact or sum(base_name(r.kernel) == plain for r in kernels) != 1:
         return exact
-    return [launch for launch in launches if _plain(launch.kernel) == plain]
-
-
-def _plain(name: str) -> str:
-    return name.replace("(anonymous namespace)::", "").split("<")[0].rpartition("::")[2]
+    return [launch for launch in launches if base_name(launch.kernel) == plain]

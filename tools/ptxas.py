@@ -81,3 +81,9 @@ def _short(signature: str) -> str:
         if char == " " and angle == 0:
             start = index + 1
     return signature[start:end] or signature
+
+
+def base_name(name: str) -> str:
+    """`void ns::k<float>(float*)` -> `k`."""
+    plain = name.replace("(anonymous namespace)::", "").split("<")[0].split("(")[0]
+    return plain.rpartition("::")[2].split()[-1] if plain.split() else name

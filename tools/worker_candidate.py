@@ -11,34 +11,26 @@ import importlib.util
 import linecache
 import os
 import sys
-import traceback
 import types
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 from musaagent.tools import hooks, trees
-from musaagent.tools.watch import (
+from musaagent.tools.answers import describe_error, packed
+from musaagent.tools.recorders import (
     CANDIDATE_FILE,
     Places,
     ThreadRecord,
-    Watcher,
-    detached,
-    digest,
-    members,
     operator_recorder,
     operators_in_all_threads,
     part_of,
 )
+from musaagent.tools.watch import Watcher, digest, members
 from musaagent.tools.weights import align_state, load_state, shifted
-from musaagent.tools.wire import Channel, decode_tensors, encode_tensors
+from musaagent.tools.wire import Channel, decode_tensors
 
 CANDIDATE_MODULE = "musaagent_candidate"
-_TRACEBACK_LINES = 24
-_MEMORY_WORDS = (
-    *("can't allocate memory", "CUDA out of memory", "CUDA error: out of memory"),
-    *("MUSA out of memory", "MUSA error: out of memory"),
-)
 
 
 def main(channel: Channel) -> None:
@@ -62,31 +54,12 @@ def serve(channel: Channel, worker: "CandidateWorker") -> None:
         if header["op"] == "setup" and answer["ok"]:
             check = worker.watcher.identities.check
             hooks.hold_code()
-            hooks.collect_never()
+            hooks.freeze_what_is_there()
         if check is not None:
             # Here, for whatever runs below can be made another by what is below.
             answer["replaced"] = [*answer.get("replaced", []), *check()]
         channel.send(answer | {"nonce": header.get("nonce")}, out)
         gc.collect()  # here alone: finalizers find the inputs that were answered
-
-
-def describe_error(error: BaseException) -> dict[str, Any]:
-    """Type, text, and the lines of the candidate that led there."""
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [f for f in frames if Path(f.filename).name == CANDIDATE_FILE]
-    line = own[-1].lineno if own else 0
-    if isinstance(error, SyntaxError):
-        line = error.lineno or 0
-    text = "".join(traceback.format_exception_only(error)).strip()
-    shown = [*traceback.format_list(own), text]
-    return {
-        "type": type(error).__name__,
-        "message": str(error)[:4000],
-        "line": line or 0,
-        "traceback": "\n".join("".join(shown).splitlines()[-_TRACEBACK_LINES:])[:8000],
-        "memory": isinstance(error, MemoryError)
-        or any(words in str(error) for words in _MEMORY_WORDS),
-    }
 
 
 class CandidateWorker:
@@ -399,27 +372,3 @@ def load_pybind(name: str, path: str) -> types.ModuleType:
     spec.loader.exec_module(module)
     guard(module)
     return module
-
-
-def odd_types(outputs: list[Any]) -> list[str]:
-    """Of outputs that are no plain tensors."""
-    import torch
-
-    plain = (torch.Tensor, torch.nn.Parameter)
-    return [type(t).__name__ for t in outputs if type(t) not in plain]
-
-
-def packed(tree: trees.Tree, outputs: list[Any], model: Any) -> tuple[dict[str, Any], list[Any]]:
-    """The answer of a run as far as it is values, and their bytes as they are now."""
-    odd = odd_types(outputs)
-    buffers = members(model, "_buffers")
-    tensors = [detached(t) for t in (*outputs, *buffers.values())]
-    metas, out = encode_tensors(tensors)
-    answer = {
-        "ok": True,
-        "tree": tree,
-        "tensors": metas,
-        "buffers": list(buffers),
-        "odd_types": odd,
-    }
-    return answer, [bytes(blob) for blob in out]

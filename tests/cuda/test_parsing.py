@@ -6,9 +6,9 @@ from musaagent.tools.cuda.devices import GpuInfo, parse_gpus, visible
 from musaagent.tools.cuda.job import on_a_gpu
 from musaagent.tools.cuda.kernels import merge_events
 from musaagent.tools.cuda.session import split_kernels
-from musaagent.tools.cuda.shares import base_name
 from musaagent.tools.cuda.stats import latency, percentile, speedup
 from musaagent.tools.host.diagnostics import Texts, parse
+from musaagent.tools.ptxas import base_name
 
 SMI = """0, GPU-aa11, NVIDIA H200, 9.0, 143771, 580.159.04
 1, GPU-bb22, NVIDIA H200, 9.0, 143771, 580.159.04

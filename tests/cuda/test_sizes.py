@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from musaagent.tools import scales
-from musaagent.tools.cuda.bench import sizes_for
+from musaagent.tools.cuda.sizes import sizes_for
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.musa.target import MusaTarget
 from musaagent.tools.task import check_task

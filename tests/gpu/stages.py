@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from musaagent.tools.candidate import Candidate
-from musaagent.tools.cuda.bench import GpuBench, sizes_for
+from musaagent.tools.cuda.bench import GpuBench
 from musaagent.tools.cuda.regions import HOST
+from musaagent.tools.cuda.sizes import sizes_for
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.cuda.timing import WAYS

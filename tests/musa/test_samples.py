@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from musaagent.tools.cuda.bound import classify
-from musaagent.tools.cuda.shares import base_name
 from musaagent.tools.host.diagnostics import Texts, parse
 from musaagent.tools.musa import gmi, profilers
 from musaagent.tools.musa.cards import card_named
 from musaagent.tools.musa.toolchain import mcc_version
+from musaagent.tools.ptxas import base_name
 
 SAMPLES = Path(__file__).parent / "samples"
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from musaagent.tools import hooks, watch
+from musaagent.tools import hooks, recorders, watch
 from musaagent.tools.originals import Identities
 from musaagent.tools.watch import Leftovers
 
@@ -36,9 +36,9 @@ def test_new_files_are_left_behind_but_not_what_is_mounted_there(
 
 def test_operators_of_all_libraries_and_threads_are_recorded_and_copies_counted() -> None:
     x = torch.randn(6, 5)
-    with watch.operators_in_all_threads(True) as record:
+    with recorders.operators_in_all_threads(True) as record:
         x.t().contiguous()
-        with watch.part_of(record):
+        with recorders.part_of(record):
             worker = threading.Thread(target=lambda: [x.t().contiguous(), [v.item() for v in x[0]]])
             worker.start()
             worker.join()
@@ -46,7 +46,7 @@ def test_operators_of_all_libraries_and_threads_are_recorded_and_copies_counted(
     assert {"aten::clone", "aten::copy_"} <= set(record.operators)
     assert not any("profiler" in name or "record" in name for name in record.operators)
     assert record.moved == 30
-    with watch.operators_in_all_threads(True) as lost:
+    with recorders.operators_in_all_threads(True) as lost:
         pass
     assert lost.operators == ["record.lost: somebody else's profile"]
 
@@ -54,7 +54,7 @@ def test_operators_of_all_libraries_and_threads_are_recorded_and_copies_counted(
 def test_values_read_back_in_a_thread_are_counted() -> None:
     x = torch.randn(300)
     for few, told in ((200, False), (300, True)):
-        with watch.operators_in_all_threads(True) as record, watch.part_of(record):
+        with recorders.operators_in_all_threads(True) as record, recorders.part_of(record):
             worker = threading.Thread(target=lambda n=few: [v.item() for v in x[:n].unbind(0)])
             worker.start()
             worker.join()

@@ -8,6 +8,7 @@ from musaagent.errors import TaskError, ToolchainMissing
 from musaagent.tools.cuda.devices import Gpu
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.shares import DeviceTime
+from musaagent.tools.cuda.sizes import sizes_for
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.lanes import OWN
 from musaagent.tools.nvcc import RealCompile
@@ -103,18 +104,6 @@ class GpuBench:
 
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
         return self.target.submit(call, *args, **kwargs)
-
-
-def sizes_for(target: "CudaTarget", task: Task, name: str) -> dict[str, int] | None:
-    """Size constants that scale `check` or a lane changes: found by a CPU's reference, once.
-
-    So a run at other sizes takes no more memory and time on a card than a CPU could give it.
-    """
-    if not target.tries_sizes:
-        return None
-    home = target.plain_reference(task, "run")
-    find = home.scaling if name == "check" else home.lane
-    return target.lane_sizes.get((task.hash, name), lambda: find(name))
 
 
 class ReducedBench(GpuBench):

@@ -15,8 +15,9 @@ from musaagent.tools.cuda.bound import classify, suggest
 from musaagent.tools.cuda.peaks import peak_of
 from musaagent.tools.cuda.programs import Work, run_tool, write_job
 from musaagent.tools.cuda.session import CudaSession, split_kernels
-from musaagent.tools.cuda.shares import base_name, device_time
+from musaagent.tools.cuda.shares import device_time
 from musaagent.tools.opgraph import Plan
+from musaagent.tools.ptxas import base_name
 from musaagent.tools.results import Launch, Profile, Verdict
 from musaagent.tools.session import CandidateFailure
 from musaagent.tools.steps import construct_again

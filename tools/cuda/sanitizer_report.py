@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from musaagent.tools.cuda.shares import base_name
+from musaagent.tools.ptxas import base_name
 from musaagent.tools.results import Finding, FindingKind
 
 _TRIPLE = r"\((\d+),\s*(\d+),\s*(\d+)\)"

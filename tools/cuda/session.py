@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from musaagent.tools.cuda.devices import Gpu
-from musaagent.tools.cuda.shares import DeviceTime, base_name, device_time
+from musaagent.tools.cuda.shares import DeviceTime, device_time
 from musaagent.tools.host.sources import SourceSet, pieces
-from musaagent.tools.ptxas import demangle
+from musaagent.tools.ptxas import base_name, demangle
 from musaagent.tools.results import Build, Launch
 from musaagent.tools.session import (
     CandidateFailure,

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from musaagent.tools.ptxas import demangle
+from musaagent.tools.ptxas import base_name, demangle
 from musaagent.tools.results import Verdict
 
 SHARE_FLAG = "share: "
@@ -41,7 +41,7 @@ def device_time(kernels: Any, own: Collection[str], *, poisoned: bool = False) -
     `poisoned`: our own fills of fresh memory are among it, and are left out.
     """
     listed = [raw for raw in kernels if isinstance(raw, dict)] if isinstance(kernels, list) else []
-    names = plain_names([str(raw.get("kernel")) for raw in listed])
+    names = demangled([str(raw.get("kernel")) for raw in listed])
     own_ns, rest = 0, dict[str, int]()
     for raw, name in zip(listed, names, strict=True):
         ns = raw.get("ns")
@@ -55,7 +55,7 @@ def device_time(kernels: Any, own: Collection[str], *, poisoned: bool = False) -
     return DeviceTime(own_ns, rest)
 
 
-def plain_names(names: Sequence[str]) -> list[str]:
+def demangled(names: Sequence[str]) -> list[str]:
     """The profiler demangles most names by itself."""
     mangled = [name for name in names if name.startswith("_Z")]
     known = dict(zip(mangled, demangle(mangled), strict=True))
@@ -88,9 +88,3 @@ def short_name(name: str) -> str:
         return name.partition(" (")[0]
     telling = _TELLING.search(name) if "at::native" in name else None
     return telling[0] if telling else base_name(name)
-
-
-def base_name(name: str) -> str:
-    """`void ns::k<float>(float*)` -> `k`."""
-    plain = name.replace("(anonymous namespace)::", "").split("<")[0].split("(")[0]
-    return plain.rpartition("::")[2].split()[-1] if plain.split() else name

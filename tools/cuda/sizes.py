@@ -46,6 +46,18 @@ def trial_sizes(target: "CudaTarget", task: "Task") -> dict[str, int] | None:
     return target.plain_reference(task, "run").scaling("gpu")
 
 
+def sizes_for(target: "CudaTarget", task: "Task", name: str) -> dict[str, int] | None:
+    """Size constants that scale `check` or a lane changes: found by a CPU's reference, once.
+
+    So a run at other sizes takes no more memory and time on a card than a CPU could give it.
+    """
+    if not target.tries_sizes:
+        return None
+    home = target.plain_reference(task, "run")
+    find = home.scaling if name == "check" else home.lane
+    return target.lane_sizes.get((task.hash, name), lambda: find(name))
+
+
 def fits_card(plan: Plan | None, memory_mb: int) -> bool:
     """Whether the task can be timed at its own sizes; of a card of unknown size little is asked."""
     room = memory_mb << 20 or _UNKNOWN_CARD_BYTES

@@ -3,16 +3,18 @@
 import contextlib
 import random
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from musaagent.errors import InfraError, TaskError
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.reference import GpuReference
+from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.shares import device_time, with_share
 from musaagent.tools.cuda.sizes import CROWDING_BYTES, fits_card, plan_bytes
 from musaagent.tools.cuda.timing import WAYS, take_timing
 from musaagent.tools.cuda.timing_sets import TooLarge
-from musaagent.tools.results import Status, Verdict
+from musaagent.tools.judge import Judgement
+from musaagent.tools.results import MismatchKind, Status, Timing, Verdict
 from musaagent.tools.session import CandidateFailure
 from musaagent.tools.steps import construct_again
 from musaagent.tools.target import VerifyOptions
@@ -67,65 +69,87 @@ def _timed_at(
     ways: Sequence[str],
 ) -> Verdict:
     """At the sizes of one reference process. Raises TooLarge."""
-    target, draw, gpu = bench.target, random.SystemRandom(), bench.gpu
-    plan = target.plan_or_none(reference.task)
-    large = plan is not None and plan_bytes(plan) > CROWDING_BYTES and not reference.overrides
     phases = dict(verdict.phase_seconds)
-    rule = ToleranceRule(options.atol, options.rtol)
     session = bench.open_candidate(options, checked=False)
     try:
-        construct_again(session, reference, candidate, draw.getrandbits(48))
-        # Nobody else takes memory while there are gigabytes on the card.
-        with gpu.turn() if large else contextlib.nullcontext():
-            state, doubt = target.card_state(gpu)
-            try:
-                timing, judged = take_timing(
-                    session,
-                    reference,
-                    gpu,
-                    plan,
-                    draw,
-                    rule,
-                    options.baselines,
-                    ways=ways,
-                    phases=phases,
-                )
-                ran, _ = session.request({"op": "profile"}, doing="run under the profiler")
-            finally:
-                session.close()
-                _free(bench, reference)
+        timing, judged, ran = _measured(bench, reference, session, candidate, options, ways, phases)
     except CandidateFailure as failure:
-        update = {
-            "status": failure.status,
-            "kind": None,
-            "message": f"while it was timed: {failure.message}",
-            "details": failure.details,
-            "phase_seconds": phases,
-        }
-        return verdict.model_copy(update=update)
+        return _failed(verdict, failure.status, None, failure.message, failure.details, phases)
     except TooLarge:
         raise
     except (InfraError, TaskError) as error:
         # A baseline took the reference worker down: the verdict stands, without times.
-        target.drop_reference(reference.task, gpu)
+        bench.target.drop_reference(reference.task, bench.gpu)
         return verdict.model_copy(update={"flags": (*verdict.flags, f"not timed: {error}")})
     finally:
         session.close()
     # Warm, and in memory that nobody fills: a trial's list is replaced.
     verdict = with_share(verdict, device_time(ran.get("kernels"), session.own_kernels()))
-    verdict = verdict.model_copy(update={"phase_seconds": phases})
     if judged is None or judged.ok:
-        flags = (*timing.flags, doubt) if doubt else timing.flags
-        timing = timing.model_copy(update={"card": state, "flags": flags})
-        return verdict.model_copy(update={"timing": timing})
-    wrong = {
-        "status": Status.ILLEGAL if judged.illegal else Status.MISMATCH,
-        "kind": None if judged.illegal else judged.kind,
-        "message": f"while it was timed: {judged.illegal or judged.message}",
-        "details": judged.details,
-        "errors": judged.errors,
-    }
-    return verdict.model_copy(update=wrong)
+        return verdict.model_copy(update={"timing": timing, "phase_seconds": phases})
+    status = Status.ILLEGAL if judged.illegal else Status.MISMATCH
+    kind = None if judged.illegal else judged.kind
+    message = judged.illegal or judged.message
+    verdict = _failed(verdict, status, kind, message, judged.details, phases)
+    return verdict.model_copy(update={"errors": judged.errors})
+
+
+def _measured(
+    bench: "GpuBench",
+    reference: GpuReference,
+    session: CudaSession,
+    candidate: Candidate,
+    options: VerifyOptions,
+    ways: Sequence[str],
+    phases: dict[str, float],
+) -> tuple[Timing, Judgement | None, dict[str, Any]]:
+    """The times, the judged repetition, and a list of kernels. The session is closed afterwards."""
+    draw, gpu = random.SystemRandom(), bench.gpu
+    plan = bench.target.plan_or_none(reference.task)
+    large = plan is not None and plan_bytes(plan) > CROWDING_BYTES and not reference.overrides
+    rule = ToleranceRule(options.atol, options.rtol)
+    construct_again(session, reference, candidate, draw.getrandbits(48))
+    # Nobody else takes memory while there are gigabytes on the card.
+    with gpu.turn() if large else contextlib.nullcontext():
+        state, doubt = bench.target.card_state(gpu)
+        try:
+            timing, judged = take_timing(
+                session,
+                reference,
+                gpu,
+                plan,
+                draw,
+                rule,
+                options.baselines,
+                ways=ways,
+                phases=phases,
+            )
+            ran, _ = session.request({"op": "profile"}, doing="run under the profiler")
+        finally:
+            session.close()
+            _free(bench, reference)
+    flags = (*timing.flags, doubt) if doubt else timing.flags
+    return timing.model_copy(update={"card": state, "flags": flags}), judged, ran
+
+
+def _failed(
+    verdict: Verdict,
+    status: Status,
+    kind: MismatchKind | None,
+    message: str,
+    details: str,
+    phases: dict[str, float],
+) -> Verdict:
+    """What passed its trials and is wrong now has not passed."""
+    return verdict.model_copy(
+        update={
+            "status": status,
+            "kind": kind,
+            "message": f"while it was timed: {message}",
+            "details": details,
+            "phase_seconds": phases,
+        }
+    )
 
 
 def _free(bench: "GpuBench", reference: GpuReference) -> None:

@@ -6,9 +6,8 @@ two events, with the CPU ahead of the device on both sides; `clock` has one repe
 
 import random
 import statistics
-import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +21,7 @@ from musaagent.tools.cuda.sampling import keep as keep_outputs
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.stats import latency, speedup
 from musaagent.tools.cuda.timing_sets import send_sets
+from musaagent.tools.gathered import seconds_of
 from musaagent.tools.judge import Judgement, judge_run
 from musaagent.tools.opgraph import Plan
 from musaagent.tools.results import Status, Timing
@@ -74,13 +74,8 @@ class _Clock:
     judgement: Judgement | None = None
     judged: str = ""
 
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        start = time.monotonic()
-        try:
-            yield
-        finally:
-            self.phases[name] = self.phases.get(name, 0.0) + time.monotonic() - start
+    def phase(self, name: str) -> AbstractContextManager[None]:
+        return seconds_of(self.phases, name)
 
     def prepare(self) -> dict[str, _Series]:
         """Fresh inputs in both processes; everything warm."""
@@ -118,6 +113,17 @@ class _Clock:
         with self.phase("judge"):
             self._judge()
         return series
+
+    def believed(self, floor: float | None, plan: Plan | None) -> tuple[dict[str, _Series], bool]:
+        """All rounds, and whether the candidate was faster than possible, twice."""
+        series = self.take()
+        first = self.judgement
+        if not _too_fast(series, floor, plan) or not (first is None or first.ok):
+            return series, False
+        series = self.take()  # once more, with inputs that nobody has seen
+        if self.judgement is None:
+            self.judgement = first
+        return series, _too_fast(series, floor, plan)
 
     def _count(self, name: str, series: _Series) -> int:
         probe = _Series(host_s=series.host_s)
@@ -190,20 +196,13 @@ def take_timing(
     clock = _Clock(session, reference, gpu, draw, rule, baselines, ways)
     if phases is not None:
         clock.phases = phases
-    series = clock.take()
     floor = None
     if plan is not None and not reference.overrides:
         floor = floor_ms(gpu.info.name, plan.least_bytes, plan.flops)
+    series, suspect = clock.believed(floor, plan)
     flags: list[str] = []
-    suspect = False
-    if _too_fast(series, floor, plan) and (clock.judgement is None or clock.judgement.ok):
-        first = clock.judgement
-        series = clock.take()  # once more, with inputs that nobody has seen
-        if first is not None and clock.judgement is None:
-            clock.judgement = first
-        suspect = _too_fast(series, floor, plan)
-        if suspect:
-            flags.append(f"faster than the card's floor of {floor:.4g} ms, twice: check it by hand")
+    if suspect:
+        flags.append(f"faster than the card's floor of {floor:.4g} ms, twice: check it by hand")
     times = series["candidate"].stream
     if side_stream(series):
         times = series["candidate"].device

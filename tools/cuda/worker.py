@@ -10,26 +10,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from musaagent.tools import trees
+from musaagent.tools.answers import odd_types, packed
 from musaagent.tools.cuda import device_api
 from musaagent.tools.cuda.holding import Launches
 from musaagent.tools.cuda.looked_at import pick
 from musaagent.tools.cuda.regions import CARD, MappedSet
-from musaagent.tools.watch import (
+from musaagent.tools.recorders import (
     ThreadRecord,
-    Watcher,
-    detached,
-    digest,
     operator_recorder,
     operators_in_all_threads,
     part_of,
 )
+from musaagent.tools.watch import Watcher, detached, digest
 from musaagent.tools.weights import align_state
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors, tensor_meta
 from musaagent.tools.worker_candidate import (
     CandidateWorker,
     load_pybind,
-    odd_types,
-    packed,
     request_fields,
     serve,
 )
@@ -204,14 +201,17 @@ class CudaWorker(CandidateWorker):
         """As on the host: the record begins before any code of the candidate's can run."""
         import torch
 
-        self._place_inputs([put(t) for t in decode_tensors(header["tensors"], blobs)])
-        before = [raw_bytes(t).clone() for t in self.inputs]
+        # What the watcher notes of the state is computed on the card: not in the record.
         self.watcher.begin(self.model)
-        device_api.api().synchronize()  # our own copies are not among its kernels
+        fresh = decode_tensors(header["tensors"], blobs)
         recorder, own = operator_recorder(), self.watcher.own_namespaces()
         held = header.get("mode") == "no_kernels"  # watched in another way
         deep = bool(header.get("every_thread") or own) and not held
         with operators_in_all_threads(deep) as everywhere:
+            # Nobody holds the new values before they are recorded.
+            self._place_inputs([put(t) for t in fresh])
+            before = [raw_bytes(t).clone() for t in self.inputs]
+            device_api.api().synchronize()  # our own copies are not among its kernels
             answer, out, outputs = self._recorded(header, recorder, everywhere, deep)
         changed = [i for i, t in enumerate(self.inputs) if not torch.equal(raw_bytes(t), before[i])]
         ran = [*recorder.names, *everywhere.operators]

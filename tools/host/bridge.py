@@ -20,7 +20,7 @@ from musaagent.tools.host.bridge_runtime import Runtime
 from musaagent.tools.host.bridge_values import (
     Value,
 )
-from musaagent.tools.watch import FEW_ELEMENTS
+from musaagent.tools.recorders import FEW_ELEMENTS
 
 _FEW_BYTES = 8 * FEW_ELEMENTS
 _FUNCTIONS_SYMBOL = "musahost_thin_functions"

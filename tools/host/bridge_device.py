@@ -17,9 +17,10 @@ from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+from torch.utils._python_dispatch import _disable_current_modes
 
 from musaagent.tools.host.bridge_memory import describe
+from musaagent.tools.recorders import QuietMode
 
 _SHARED_FOLDER = "/dev/shm"
 _MOST_FILES = 512
@@ -113,12 +114,7 @@ def place_of(tensor: Any) -> str:
     return "cpu" if not isinstance(tensor, torch.Tensor) or tensor in host_tensors else "cuda"
 
 
-class _Following(TorchDispatchMode):
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
-        return False
-
+class _Following(QuietMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         host_tensors.follow((args, kwargs), result)
@@ -127,7 +123,7 @@ class _Following(TorchDispatchMode):
 
 def following() -> AbstractContextManager[Any]:
     """Within it what is computed from host tensors alone is one."""
-    return _Following()  # type: ignore[no-untyped-call,unused-ignore]
+    return _Following()
 
 
 class DeviceMemory:

@@ -10,9 +10,9 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from musaagent.tools.host.bridge_device import DeviceMemory, host_tensors, tensors_in
+from musaagent.tools.recorders import QuietMode
 
 _VALUELESS = frozenset(
     """empty empty_like empty_strided empty_permuted new_empty new_empty_strided zeros zeros_like
@@ -25,20 +25,15 @@ _hiding: DeviceMemory | None = None
 _OTHERS_KEY: Any = torch._C.DispatchKeySet(torch._C.DispatchKey.CPU)
 
 
-class _Lending(TorchDispatchMode):
+class _Lending(QuietMode):
     """Opens what torch's operators are given while they run, and closes what they made of it.
 
     To be the outermost mode: what is called within its handler is the operator itself.
     """
 
     def __init__(self, device: DeviceMemory) -> None:
-        super().__init__()  # type: ignore[no-untyped-call,unused-ignore]
+        super().__init__()
         self._device = device
-
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
-        return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from musaagent.tools.host import bridge_memory
+from musaagent.tools.host import abi, bridge_memory
 from musaagent.tools.host.bridge_device import (
     DeviceMemory,
     host_tensors,
@@ -20,7 +20,6 @@ from musaagent.tools.host.bridge_memory import Registry
 from musaagent.tools.host.bridge_ops import OWN, aten, result_on_cpu, run_aten
 from musaagent.tools.host.bridge_values import (
     CPU,
-    CUDA,
     DTYPE_NUMBERS,
     DTYPES,
     MEMORY_FORMATS,
@@ -31,6 +30,7 @@ from musaagent.tools.host.bridge_values import (
     ValuePointer,
     set_text,
     set_values,
+    tensor_fields,
     text_of,
     values_at,
 )
@@ -78,8 +78,7 @@ class Runtime:
     """Whether the library can close device memory to host code; a card does that by itself."""
 
     def __init__(self, path: Path) -> None:
-        self.library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
-        self._declare()
+        self.library = abi.opened(path, ValuePointer, guards=self.guards)
         self.registry = Registry(self.library.musahost_register, self.library.musahost_unregister)
         self.device: DeviceMemory | None = None
         """Where tensors are out of the reach of C++ host code."""
@@ -93,49 +92,6 @@ class Runtime:
         # ctypes frees a callback with its last reference.
         self._callbacks = (_CALL(self._on_call), _RELEASE(self._on_release))
         self.library.musahost_thin_bind(*self._callbacks)
-
-    def _declare(self) -> None:
-        pointer, integer, text = ctypes.c_void_p, ctypes.c_int64, ctypes.c_char_p
-        size, number = ctypes.c_size_t, ctypes.c_int
-        functions: list[tuple[str, Any, list[Any]]] = [
-            ("musahost_thin_bind", None, [pointer, pointer]),
-            ("musahost_thin_tensor", pointer, [integer, pointer, pointer, pointer]),
-            ("musahost_thin_refresh", None, [pointer, pointer, pointer, pointer]),
-            ("musahost_thin_drop", None, [pointer]),
-            ("musahost_thin_define", number, [pointer, pointer, ValuePointer]),
-            ("musahost_thin_describe", text, [pointer]),
-            ("musahost_thin_function", pointer, [pointer, integer]),
-            ("musahost_thin_default", ValuePointer, [pointer, integer]),
-            ("musahost_thin_call", number, [pointer, pointer, integer, ValuePointer]),
-            ("musahost_thin_finish", None, []),
-            ("musahost_register", None, [pointer, size, text]),
-            ("musahost_unregister", None, [pointer]),
-            ("musahost_last_error", number, [number]),
-            ("musahost_take_report", text, []),
-            ("musahost_configure", None, [number, ctypes.c_uint] + [number] * 3),
-            ("musahost_set_dry", None, [number]),
-        ]
-        if self.guards:
-            functions += [
-                ("musahost_set_guard", None, [number]),
-                ("musahost_device_map", pointer, [number, size, text, number]),
-                ("musahost_refuse_host_pointers", None, [number]),
-                ("musahost_device_give", None, [pointer, number]),
-                ("musahost_device_unmap", None, [pointer]),
-                ("musahost_device_alias", pointer, [pointer]),
-                ("musahost_set_hiding", None, [number]),
-                ("musahost_device_hide", None, [pointer, size, pointer]),
-                ("musahost_device_show", None, [pointer]),
-                ("musahost_device_lend", number, [pointer, number]),
-                ("musahost_note_host_bytes", None, [size]),
-                ("musahost_take_host_bytes", size, []),
-                ("musahost_thread_count", number, [number]),
-                ("musahost_expect_threads", None, [number]),
-                ("musahost_take_threads_beside", number, []),
-            ]
-        for name, result, arguments in functions:
-            function = getattr(self.library, name)
-            function.restype, function.argtypes = result, arguments
 
     def unbind(self) -> None:
         """Static tensors of loaded libraries outlive the interpreter; they must not call it."""
@@ -181,10 +137,10 @@ class Runtime:
 
     def _metadata(self, tensor: torch.Tensor, on_cpu: bool) -> tuple[Any, Any, Any]:
         if tensor.layout is not torch.strided:
-            return _metadata(tensor, on_cpu, 0)
+            return tensor_fields(tensor, on_cpu, 0)
         if on_cpu and self.device is not None:
             host_tensors.add(tensor)
-        return _metadata(tensor, on_cpu, self.address(tensor))
+        return tensor_fields(tensor, on_cpu, self.address(tensor))
 
     def tensor(self, handle: int) -> torch.Tensor:
         return self._held[handle].tensor
@@ -431,22 +387,3 @@ class _Lent:
 
     def __del__(self) -> None:
         self._library.musahost_thin_drop(self._address)
-
-
-def _metadata(tensor: torch.Tensor, on_cpu: bool, address: int) -> tuple[Any, Any, Any]:
-    """Fields, sizes and strides for musahost_thin_tensor."""
-    number = DTYPE_NUMBERS.get(tensor.dtype)
-    if number is None or tensor.layout is not torch.strided:
-        raise TypeError(f"{tensor.dtype} tensors with layout {tensor.layout} cannot go to C++")
-    dim = tensor.dim()
-    fields = (ctypes.c_int64 * 7)(
-        address,
-        number,
-        CPU if on_cpu else CUDA,
-        tensor.requires_grad,
-        int(tensor.storage_offset()),
-        int(tensor.untyped_storage().nbytes()),
-        dim,
-    )
-    shape = ctypes.c_int64 * dim
-    return fields, shape(*tensor.shape), shape(*tensor.stride())

@@ -131,3 +131,22 @@ def set_values(value: Value, tag: Tag, count: int, keep: list[Any]) -> Any:
     value.pointer = ctypes.addressof(items)
     value.length = count
     return items
+
+
+def tensor_fields(tensor: torch.Tensor, on_cpu: bool, address: int) -> tuple[Any, Any, Any]:
+    """Fields, sizes and strides for musahost_thin_tensor."""
+    number = DTYPE_NUMBERS.get(tensor.dtype)
+    if number is None or tensor.layout is not torch.strided:
+        raise TypeError(f"{tensor.dtype} tensors with layout {tensor.layout} cannot go to C++")
+    dim = tensor.dim()
+    fields = (ctypes.c_int64 * 7)(
+        address,
+        number,
+        CPU if on_cpu else CUDA,
+        tensor.requires_grad,
+        int(tensor.storage_offset()),
+        int(tensor.untyped_storage().nbytes()),
+        dim,
+    )
+    shape = ctypes.c_int64 * dim
+    return fields, shape(*tensor.shape), shape(*tensor.stride())

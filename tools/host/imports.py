@@ -6,20 +6,10 @@ The text can hide such a name (by a macro, or in pieces), the library's own tabl
 import subprocess
 from pathlib import Path
 
+from musaagent.tools.host.abi import control_functions
 from musaagent.tools.results import Diagnostic
 
-_CONTROL = frozenset(
-    f"musahost_{name}"
-    for name in (
-        *("configure", "set_dry", "set_guard", "take_report", "device_map", "device_unmap"),
-        *("set_hiding", "device_hide", "device_show", "device_lend"),
-        *("device_give", "refuse_host_pointers"),
-        *("device_alias", "take_host_bytes", "thread_count", "expect_threads"),
-        *("take_threads_beside", "thin_bind", "thin_tensor", "thin_refresh", "thin_define"),
-        *("thin_describe", "thin_function", "thin_default", "thin_call", "thin_finish"),
-    )
-)
-"""Of the runtime, for the verifier alone."""
+_CONTROL = control_functions()
 _PAST_PAGES = frozenset(
     ("mprotect", "pkey_mprotect", "mremap", "process_vm_readv", "process_vm_writev", "ptrace")
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from musaagent.tools.watch import FEW_ELEMENTS
+from musaagent.tools.recorders import FEW_ELEMENTS
 
 uses: list[str] = []
 """What the candidate used that runs differently here, as `torch.compile`."""

@@ -7,7 +7,8 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
+
+from musaagent.tools.recorders import QuietMode
 
 _NO_RESERVE = 0x4000
 """MAP_NORESERVE of Linux, which Python's mmap does not name in all versions."""
@@ -27,12 +28,7 @@ _MAKERS = {
 _LIKE = frozenset(f"aten.{n}_like" for n in ("zeros", "ones", "full", "rand", "randn", "randint"))
 
 
-class _Unfilled(TorchDispatchMode):
-    @classmethod
-    def _should_skip_dynamo(cls) -> bool:
-        # Otherwise torch wraps the handler and imports all of torch._dynamo at the first call.
-        return False
-
+class _Unfilled(QuietMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         name, _, overload = str(func).rpartition(".")
         kwargs = kwargs or {}

@@ -16,9 +16,9 @@ from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda.bound import classify, suggest
 from musaagent.tools.cuda.profile import add_shares, under_profiler
 from musaagent.tools.cuda.programs import Work, run_tool, write_job
-from musaagent.tools.cuda.shares import base_name
 from musaagent.tools.musa import profilers
 from musaagent.tools.musa.cards import CARDS
+from musaagent.tools.ptxas import base_name
 from musaagent.tools.results import Launch, Profile, Verdict
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import Task

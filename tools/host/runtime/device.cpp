@@ -4,11 +4,9 @@
 // are closed as well (`hiding`), but for an operator of torch's or a copy: Python finds them.
 #include "device.h"
 
-#include <dlfcn.h>
 #include <execinfo.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -17,21 +15,20 @@
 #include <map>
 #include <mutex>
 
+#include "faults.h"
+#include "host_access.h"
 #include "modules.h"
 #include "musahost/abi.h"
-#include "pool.h"
 #include "registry.h"
 #include "report.h"
+#include "threads.h"
 
 namespace musahost __attribute__((visibility("hidden"))) {
 namespace {
 
 constexpr size_t kArenaBytes = size_t{64} << 30;  // reserved, never used up
 constexpr size_t kPage = 4096;
-constexpr int kMostFrames = 32;
 constexpr ptrdiff_t kStackReach = 1 << 20;
-constexpr int kMostWaits = 20;
-constexpr unsigned kWaitMicroseconds = 200;
 
 struct Piece {
   size_t bytes = 0;  // as asked for
@@ -70,8 +67,6 @@ Device& device() {
 std::atomic<bool> guarding{false};
 std::atomic<bool> refusing{true};
 std::atomic<size_t> host_bytes{0};
-std::atomic<int> expected_threads{0};
-std::atomic<bool> threads_beside{false};
 struct sigaction before;
 
 size_t rounded(size_t bytes) { return (bytes + kPage - 1) / kPage * kPage; }
@@ -198,62 +193,6 @@ void leave(Device& d, std::map<char*, Piece>::iterator piece) {
   d.pieces.erase(piece);
 }
 
-// Threads of this process by one system call; 0 where /proc is not to be seen.
-int thread_count() {
-  struct stat status;
-  return stat("/proc/self/task", &status) == 0 ? static_cast<int>(status.st_nlink) - 2 : 0;
-}
-
-// The same without the runtime's own. A thread that was joined is counted for a moment still.
-int threads_above(int limit) {
-  int count = 0;
-  for (int i = 0; i < kMostWaits; ++i) {
-    count = thread_count() - pool_threads();
-    if (count <= limit) break;
-    usleep(kWaitMicroseconds);
-  }
-  return count;
-}
-
-// ---- a load or store of host code
-
-bool is_write(const ucontext_t& context) {
-#if defined(__x86_64__)
-  return context.uc_mcontext.gregs[REG_ERR] & 2;
-#else
-  (void)context;
-  return false;
-#endif
-}
-
-// The instruction of the candidate's that led here: the access may lie in memcpy().
-const void* candidate_frame() {
-  void* frames[kMostFrames];
-  const int count = backtrace(frames, kMostFrames);
-  for (int i = 0; i < count; ++i) {
-    if (is_candidate(frames[i])) return frames[i];
-  }
-  return nullptr;
-}
-
-std::string place_in_words(uintptr_t address) {
-  const Region* region = global_region(address, 1);
-  return region ? text("byte %zu of ", address - region->first) + name_of(*region) : describe_address(address);
-}
-
-// Ends the process: the line on stderr is for the parent (session.py), which makes a message of it.
-void tell(const void* address, bool writes) {
-  const void* frame = candidate_frame();
-  Dl_info info{};
-  const bool known = frame && dladdr(frame, &info) && info.dli_fname;
-  const size_t offset = known ? static_cast<const char*>(frame) - static_cast<const char*>(info.dli_fbase) : 0;
-  const std::string line =
-      text("\nmusahost-host-access\t%s\t%s\t0x%zx\t", writes ? "write" : "read",
-           known ? info.dli_fname : "", offset) +
-      place_in_words(reinterpret_cast<uintptr_t>(address)) + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
-}
-
 void on_fault(int signal, siginfo_t* info, void* raw) {
   Device& d = device();
   const bool ours = info->si_code > 0 && in_arena(d, info->si_addr);
@@ -272,7 +211,7 @@ void on_fault(int signal, siginfo_t* info, void* raw) {
     const auto side = holder_of(d.sides, info->si_addr);
     if (side != d.sides.end()) seen_as = side->second.seen_as + (static_cast<char*>(info->si_addr) - side->first);
   }
-  if (seen_as) tell(seen_as, is_write(*static_cast<ucontext_t*>(raw)));
+  if (seen_as) tell_host_access(seen_as, is_write(*static_cast<ucontext_t*>(raw)));
   sigaction(signal, &before, nullptr);  // the instruction faults again
 }
 
@@ -343,7 +282,7 @@ void pin_host_tensor(const void* address) {
 
 DeviceAccess::DeviceAccess() {
   if (!guarding) return;
-  if (threads_above(expected_threads) > expected_threads) threads_beside = true;
+  note_threads_beside();
   Device& d = device();
   const std::lock_guard lock(d.mutex);
   if (d.open++ == 0) protect(d, PROT_READ | PROT_WRITE);
@@ -461,12 +400,6 @@ void musahost_note_symbol(const void* address, size_t bytes) {
 }
 
 void musahost_note_host_bytes(size_t bytes) { host_bytes += bytes; }
-
-int musahost_thread_count(int limit) { return threads_above(limit); }
-
-void musahost_expect_threads(int count) { expected_threads = count; }
-
-int musahost_take_threads_beside() { return threads_beside.exchange(false); }
 
 void musahost_copy(void* to, const void* from, size_t bytes) {
   void* const to_alias = musahost_device_alias(to);

@@ -27,15 +27,6 @@ const void* faulting_pc(const ucontext_t& context) {
 #endif
 }
 
-bool is_write(const ucontext_t& context) {
-#if defined(__x86_64__)
-  return context.uc_mcontext.gregs[REG_ERR] & 2;
-#else
-  (void)context;
-  return false;
-#endif
-}
-
 Fault kind_of(int signal, const void* address) {
   if (signal == SIGFPE) return Fault::kDivision;
   if (signal == SIGILL) return Fault::kInstruction;
@@ -89,6 +80,15 @@ Finding finding_of(const Worker& w) {
 }
 
 }  // namespace
+
+bool is_write(const ucontext_t& context) {
+#if defined(__x86_64__)
+  return context.uc_mcontext.gregs[REG_ERR] & 2;
+#else
+  (void)context;
+  return false;
+#endif
+}
 
 FaultGuard::FaultGuard() {
   struct sigaction action {};

@@ -1,5 +1,7 @@
 // Hardware faults inside kernels: the process goes on, the launch does not.
 #pragma once
+#include <ucontext.h>
+
 #include "state.h"
 
 namespace musahost __attribute__((visibility("hidden"))) {
@@ -15,6 +17,9 @@ class FaultGuard {
 
 // Handlers run on a stack of their own, because the faulting one may be full. For each OS thread.
 void ensure_signal_stack();
+
+// Whether the access that faulted was a store.
+bool is_write(const ucontext_t& context);
 
 // Turns what a worker's fault fields say into a finding and a pending error, and clears them.
 void report_fault(Worker& w);
