@@ -8,6 +8,7 @@ import json
 import os
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -115,18 +116,24 @@ def verify_batch(
 
 
 class _Work:
-    """Builds ahead and verdicts behind; candidates of one task take turns at the verdict."""
+    """Builds ahead and verdicts behind; candidates of one task take turns at the verdict.
 
-    def __init__(self, target: Target, options: VerifyOptions) -> None:
+    A task is forgotten with its last row: its processes hold memory, on a card too.
+    """
+
+    def __init__(self, rows: list[Row], target: Target, options: VerifyOptions) -> None:
         self.target = target
         self.options = options
+        self._left = Counter(row.task for row in rows)
+        self._tasks: dict[Path, Task] = {}
         self._turns: dict[str, threading.Lock] = {}
         self._lock = threading.Lock()
 
     def build(self, row: Row) -> "tuple[Task, Candidate | ExtractionError] | MusaagentError":
         """Fills the build cache. Our own failure is the row's result, not the batch's end."""
         try:
-            task, candidate = load_task(row.task), read_candidate(row.candidate)
+            self._tasks[row.task] = task = load_task(row.task)
+            candidate = read_candidate(row.candidate)
             if isinstance(candidate, Candidate):
                 self.target.build(task, candidate, self.options)
         except MusaagentError as error:
@@ -151,7 +158,16 @@ class _Work:
             kind = "usage" if isinstance(error, UsageError) else "infra"
             text = str(error) if isinstance(error, MusaagentError) else repr(error)
             result |= {"error": text, "error_kind": kind, "verdict": None}
+        self._ended(row)
         return result | {"seconds": time.monotonic() - start}
+
+    def _ended(self, row: Row) -> None:
+        with self._lock:
+            self._left[row.task] -= 1
+            task = None if self._left[row.task] else self._tasks.pop(row.task, None)
+        if task is not None:
+            with self._turn(task):  # the same text may stand in another file
+                self.target.forget(task)
 
     def _turn(self, task: Task) -> threading.Lock:
         with self._lock:
@@ -161,7 +177,7 @@ class _Work:
 def _results(
     rows: list[Row], target: Target, options: VerifyOptions, jobs: int
 ) -> Iterator[dict[str, Any]]:
-    work = _Work(target, options)
+    work = _Work(rows, target, options)
     with (
         ThreadPoolExecutor(jobs, thread_name_prefix="build") as builders,
         ThreadPoolExecutor(jobs, thread_name_prefix="verify") as judges,

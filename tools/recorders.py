@@ -20,6 +20,13 @@ _MANY_VALUES = "host.copy of more than a few values"
 _COPIES = frozenset({"aten.clone.default", "aten._to_copy.default", "aten.copy_.default"})
 
 
+_EMPTY = frozenset(
+    f"aten.{name}"
+    for name in (
+        *("empty.memory_format", "empty_like.default", "empty_strided.default"),
+        *("new_empty.default", "new_empty_strided.default"),
+    )
+)
 _NO_WORK = frozenset({"profiler"})
 """Namespaces of operators that compute nothing: marks in a profile."""
 
@@ -36,6 +43,8 @@ class Places:
     device_of: Callable[[Any], str] = staticmethod(_real_device)
     follow: Callable[[Any, Any], None] = staticmethod(lambda arguments, result: None)
     """Told of every operator's arguments and result."""
+    fresh: Callable[[Any], None] = staticmethod(lambda tensor: None)
+    """Told of tensors whose memory nobody has written yet."""
 
 
 class QuietMode(TorchDispatchMode):
@@ -79,6 +88,8 @@ def operator_recorder() -> Any:
                 self._count_host_copy(1)
             result = func(*args, **(kwargs or {}))
             Places.follow((args, kwargs), result)
+            if name in _EMPTY:
+                Places.fresh(result)
             if name in _COPIES:
                 self.moved += args[0].numel()
                 self._note_host_copy(args[-1] if name == "aten.copy_.default" else args[0], result)

@@ -2,6 +2,7 @@
 
 import json
 import secrets
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -86,6 +87,8 @@ class CandidateSession:
         """Whether kernels ran, or may have, when launches were to be held back last."""
         self._build = build
         self._locate = locate
+        self._closing = threading.Lock()
+        self._closed = False
 
     def setup(self) -> None:
         settings = self.settings
@@ -223,6 +226,13 @@ class CandidateSession:
             self.evidence.launches[key] = launch if old is None else _merge(old, launch)
 
     def close(self) -> None:
+        """Once; a second call returns when the first has."""
+        with self._closing:
+            if not self._closed:
+                self._closed = True
+                self._close()
+
+    def _close(self) -> None:
         try:
             self.child.kill()
         finally:

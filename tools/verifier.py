@@ -192,6 +192,8 @@ def _probe(
             message = "no kernel of its own is launched at the task's own sizes"
             return run.verdict(Status.ILLEGAL, message)
     if case.options.probes and run.scale != "large":
+        # Its process is of no more use; where it has a card, it takes a while to go.
+        case.bench.submit(session.close)
         return reach_probes(case, run, reference, draw, own.kernels - plain_names(ran))
     return None
 

@@ -14,7 +14,7 @@ from musaagent.tools.cuda import card_memory, device_api
 from musaagent.tools.cuda.host_memory import host_bytes_at
 from musaagent.tools.cuda.regions import CARD, HOST, MappedSet, SharedSet
 from musaagent.tools.cuda.worker import CudaWorker
-from musaagent.tools.cuda.worker_reference import CudaReferenceWorker
+from musaagent.tools.cuda.worker_reference import CudaReferenceWorker, Rooms
 from musaagent.tools.wire import Channel
 from musaagent.tools.worker_candidate import serve as serve_candidate
 from musaagent.tools.worker_reference import serve as serve_reference
@@ -79,7 +79,7 @@ class CannotMap(Candidate):
 
 def reference(channel: Channel) -> None:
     take_the_cpu()
-    serve_reference(channel, Reference())
+    serve_reference(channel, Rooms(Reference))
 
 
 def candidate(channel: Channel) -> None:

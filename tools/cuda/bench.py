@@ -37,7 +37,7 @@ class GpuBench:
     @property
     def modes(self) -> frozenset[str]:
         """Without a build there are no launches to hold back."""
-        known = {"failing", "every_thread"}
+        known = {"failing", "every_thread", "integers"}
         if self.builds and self.target.holds_launches:
             known.add("no_kernels")
         return frozenset(known)

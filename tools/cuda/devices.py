@@ -18,6 +18,7 @@ from musaagent.tools.host.cache import default_cache_dir
 
 _QUERY = "index,uuid,name,compute_cap,memory.total,driver_version"
 _TOOLS = 3
+_SEATS = 6
 _NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 
@@ -103,6 +104,10 @@ class Gpu:
         self._waiting = 0
         self.tool_slots = threading.Semaphore(_TOOLS)
         """So many programs under a tool may be loaded at once, to take a turn each."""
+        self.seats = threading.Semaphore(_SEATS)
+        """So many candidates are verified at a time: processes on a card wait for each other, and
+        the driver makes and ends one after the other.
+        """
         self._tenants = 0
         self._closed_by: int | None = None
 

@@ -57,11 +57,26 @@ class PassedOn:
 
 
 class GpuReference(ReferenceSession):
-    """One process that holds the task's module on one card."""
+    """One process that holds the task's module on one card, at the sizes of one `room` of it.
 
-    def __init__(self, child: Child, task: Task, gpu: Gpu) -> None:
+    A context on a card costs more than a verification's runs do, so all sizes share one.
+    """
+
+    def __init__(self, child: Child, task: Task, gpu: Gpu, room: str = "") -> None:
         super().__init__(child, task)
         self.gpu = gpu
+        self.room = room
+
+    def at(self, room: str) -> "GpuReference":
+        """The same process, for other sizes."""
+        session = GpuReference(self.child, self.task, self.gpu, room)
+        session._turn = self._turn
+        return session
+
+    def close(self) -> None:
+        """The process, if this is not one of its rooms."""
+        if not self.room:
+            super().close()
 
     def timing_inputs(self, seed: int, *, first: bool, ways: Sequence[str]) -> PassedOn:
         """Draw one more set for timing (`first`: instead of all that there are).
@@ -155,7 +170,7 @@ class GpuReference(ReferenceSession):
     def _ask(
         self, header: dict[str, Any], timeout_s: float, blobs: Sequence[bytes] = ()
     ) -> tuple[dict[str, Any], list[bytes]]:
-        header = {"gpu": self.gpu.info.uuid, **header}
+        header = {"gpu": self.gpu.info.uuid, "room": self.room, **header}
         if header["op"] == "time":
             with self.gpu.turn():
                 return super()._ask(header, timeout_s, blobs)

@@ -73,7 +73,6 @@ class CudaSession(CandidateSession):
         self.evidence: KernelEvidence = KernelEvidence()
         self._tf32 = tf32
         self._draw = random.SystemRandom()
-        self._open = gpu is not None
 
     def setup(self) -> None:
         self.request(
@@ -152,12 +151,11 @@ class CudaSession(CandidateSession):
                 names |= {f.name for f in part.source.outline.functions if f.kernel}
         return frozenset(names)
 
-    def close(self) -> None:
+    def _close(self) -> None:
         try:
-            super().close()
+            super()._close()
         finally:
-            if self._open and self.gpu is not None:
-                self._open = False
+            if self.gpu is not None:
                 self.gpu.leave()
 
 

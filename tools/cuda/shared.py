@@ -16,10 +16,21 @@ class Shared(Generic[K, V]):
         self._lock = threading.Lock()
         self._known: dict[K, Future[V]] = {}
 
-    def get(self, key: K, make: Callable[[], V], *, keep: bool = True) -> V:
-        """`keep` false: whoever asks after it was made has it made again."""
+    def get(
+        self,
+        key: K,
+        make: Callable[[], V],
+        *,
+        keep: bool = True,
+        usable: Callable[[V], bool] = lambda made: True,
+    ) -> V:
+        """`keep` false: whoever asks after it was made has it made again; as what is not `usable`
+        any more is.
+        """
         with self._lock:
             future = self._known.get(key)
+            if future is not None and future.done() and not usable(future.result()):
+                future = None
             mine = future is None
             if future is None:
                 future = self._known[key] = Future()

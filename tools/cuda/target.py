@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from musaagent.errors import InfraError
-from musaagent.tools import reference_session
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda import reference as gpu_reference
 from musaagent.tools.cuda import session as gpu_session
@@ -24,7 +23,8 @@ from musaagent.tools.cuda.devices import Gpu, GpuInfo, GpuPool, device_files, fi
 from musaagent.tools.cuda.health import capabilities
 from musaagent.tools.cuda.kinds import PROBE_ENTRY, working_kind
 from musaagent.tools.cuda.profile import cuda_profile
-from musaagent.tools.cuda.reference import GpuReference, close_all, opened
+from musaagent.tools.cuda.reference import GpuReference
+from musaagent.tools.cuda.references import References
 from musaagent.tools.cuda.session import CudaSession
 from musaagent.tools.cuda.shared import Shared
 from musaagent.tools.cuda.shares import with_share
@@ -44,7 +44,7 @@ from musaagent.tools.session import RunnerSettings
 from musaagent.tools.target import Capability, TargetName, VerifyOptions
 from musaagent.tools.task import Task
 from musaagent.tools.verifier import build_only, verify
-from musaagent.tools.zygote import Zygote
+from musaagent.tools.zygote import Child, Zygote
 
 _REFERENCE_MEMORY_MB = 65536
 _CANDIDATE_MEMORY_MB = 32768
@@ -93,7 +93,7 @@ class CudaTarget:
         self._scratch = Path(tempfile.mkdtemp(prefix="musaagent-"))
         self._lock = threading.RLock()
         self._kind: Kind | None = None
-        self._references: Shared[tuple[str, str], ReferenceSession] = Shared()
+        self._references = References(self._start_plain, self._start_on_card)
         self.lane_sizes: Shared[tuple[str, str], dict[str, int] | None] = Shared()
         self._building: Shared[str, Build] = Shared()
         self._plans: dict[str, Plan] = {}
@@ -209,7 +209,7 @@ class CudaTarget:
     def _verify_on(
         self, gpu: Gpu, task: Task, candidate: Candidate, options: VerifyOptions
     ) -> Verdict:
-        with self._task_lock(task, gpu):
+        with self._task_lock(task, gpu), gpu.seats:
             return self._verify_in_turn(gpu, task, candidate, options)
 
     def _task_lock(self, task: Task, gpu: Gpu) -> threading.RLock:
@@ -234,10 +234,7 @@ class CudaTarget:
 
     def drop_reference(self, task: Task, gpu: Gpu) -> None:
         """Those at all sizes."""
-        name = f"gpu {gpu.info.uuid}"
-        close_all(
-            self._references.take(lambda key: key[0] == task.hash and key[1].startswith(name))
-        )
+        self._references.drop(task, gpu)
 
     def plan_or_none(self, task: Task) -> Plan | None:
         try:
@@ -286,10 +283,10 @@ class CudaTarget:
             for key in [key for key in self._verdicts if key[0] == task.hash]:
                 del self._verdicts[key]
         self.lane_sizes.take(lambda key: key[0] == task.hash)
-        close_all(self._references.take(lambda key: key[0] == task.hash))
+        self._references.forget(task)
 
     def close(self) -> None:
-        close_all(self._references.take())
+        self._references.close()
         self._threads.shutdown(wait=True, cancel_futures=True)
         self._zygote.close()
         self._plan_zygote.close()
@@ -300,20 +297,9 @@ class CudaTarget:
     def submit(self, call: Callable[..., Any], *args: Any, **kwargs: Any) -> "Future[Any]":
         return self._threads.submit(call, *args, **kwargs)
 
-    def once(self, key: tuple[str, str], make: Callable[[], ReferenceSession]) -> ReferenceSession:
-        """The worker of that key; started once, shared by all candidates of the task."""
-        return self._references.get(key, make)
-
     def plain_reference(self, task: Task, scale: str) -> ReferenceSession:
         """On the CPU: for tracing (at scale `run`), and for inputs of a checked run."""
-
-        def make() -> ReferenceSession:
-            spec = JailSpec(memory_mb=8192, cpu_s=1200)
-            entry = reference_session.WORKER_ENTRY
-            child = self._plan_zygote.spawn(entry, spec, name="reference plan")
-            return opened(ReferenceSession(child, task), scale, None)
-
-        return self.once((task.hash, f"plan {scale}"), make)
+        return self._references.plain(task, scale)
 
     def build_once(self, sources: SourceSet, timeout_s: float, arch: str) -> Build:
         """Who asks for the same while it is built gets that result, a time-out too."""
@@ -329,20 +315,19 @@ class CudaTarget:
         self, task: Task, gpu: Gpu, overrides: dict[str, int] | None = None
     ) -> GpuReference:
         """At the sizes of trials (`cuda.sizes`), unless others are given."""
+        if overrides is None:
+            return self._references.on_card(task, gpu, "trials", lambda: trial_sizes(self, task))
+        return self._references.on_card(
+            task, gpu, f"at {sorted(overrides.items())}", lambda: overrides
+        )
 
-        def make() -> ReferenceSession:
-            spec = self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048)
-            spec = replace(spec, file_size_mb=_SHARED_MB)
-            child = self._zygote.spawn(self.reference_entry, spec, name="reference gpu")
-            sizes = trial_sizes(self, task) if overrides is None else overrides
-            return opened(GpuReference(child, task, gpu), "own", sizes)
+    def _start_plain(self, entry: str, spec: JailSpec) -> Child:
+        return self._plan_zygote.spawn(entry, spec, name="reference plan")
 
-        key = f"gpu {gpu.info.uuid}"
-        if overrides is not None:
-            key += f" at {sorted(overrides.items())}"
-        found = self.once((task.hash, key), make)
-        assert isinstance(found, GpuReference)
-        return found
+    def _start_on_card(self) -> Child:
+        spec = self.gpu_spec(_REFERENCE_MEMORY_MB, allow_exec=True, tmp_mb=2048)
+        spec = replace(spec, file_size_mb=_SHARED_MB)
+        return self._zygote.spawn(self.reference_entry, spec, name="reference gpu")
 
     def gpu_spec(self, memory_mb: int, *, allow_exec: bool = False, tmp_mb: int = 512) -> JailSpec:
         """A jail with the cards in it, of the best kind that CUDA comes up in."""

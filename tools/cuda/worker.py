@@ -16,6 +16,7 @@ from musaagent.tools.cuda.holding import Launches
 from musaagent.tools.cuda.looked_at import pick
 from musaagent.tools.cuda.regions import CARD, MappedSet
 from musaagent.tools.recorders import (
+    Places,
     ThreadRecord,
     operator_recorder,
     operators_in_all_threads,
@@ -61,6 +62,14 @@ def probe(channel: Channel) -> None:
 def put(value: Any) -> Any:
     """A tensor or a module on the card."""
     return value.cuda() if device_api.device() == "cuda" else value.to(device_api.device())
+
+
+def poison_on_card(tensor: Any) -> None:
+    """For what Python or torch's own C++ allocates; the bridge sees the rest."""
+    from musaagent.tools.cuda import bridge
+
+    if tensor.device.type == device_api.device():
+        bridge.poison(tensor)
 
 
 def raw_bytes(tensor: Any) -> Any:
@@ -130,6 +139,7 @@ class CudaWorker(CandidateWorker):
             device_api.start()
             device_api.set_tf32(bool(header["tf32"]))
             clock.bind()
+        Places.fresh = staticmethod(poison_on_card)
         # The driver starts threads, which are not looked at; values are summed up on the card.
         self.watcher = Watcher(device_digest, native_threads=False)
         self.watcher.seal(self, self.channel)
@@ -210,6 +220,7 @@ class CudaWorker(CandidateWorker):
         with operators_in_all_threads(deep) as everywhere:
             # Nobody holds the new values before they are recorded.
             self._place_inputs([put(t) for t in fresh])
+            del fresh
             before = [raw_bytes(t).clone() for t in self.inputs]
             device_api.api().synchronize()  # our own copies are not among its kernels
             answer, out, outputs = self._recorded(header, recorder, everywhere, deep)

@@ -10,7 +10,13 @@ from musaagent.tools.cuda import device_api
 from musaagent.tools.cuda.looked_at import pick, whole_size
 from musaagent.tools.cuda.regions import CARD, SharedSet, storage_bytes
 from musaagent.tools.cuda.worker import put
-from musaagent.tools.reference import Expected, ReferenceModel, TaskCodeError, call_arguments
+from musaagent.tools.reference import (
+    Expected,
+    ReferenceModel,
+    TaskCodeError,
+    call_arguments,
+    clone,
+)
 from musaagent.tools.wire import Channel, encode_tensors, tensor_meta
 from musaagent.tools.worker_reference import ReferenceWorker, serve
 
@@ -20,7 +26,26 @@ _GRAPH_WARM_UP = 3
 
 def main(channel: Channel) -> None:
     """Entry point for the fork server."""
-    serve(channel, CudaReferenceWorker())
+    serve(channel, Rooms(CudaReferenceWorker))
+
+
+class Rooms(ReferenceWorker):
+    """A worker for each of the sizes that are asked for, over one context on the card."""
+
+    def __init__(self, kind: "type[CudaReferenceWorker]") -> None:
+        super().__init__()
+        self.kind = kind
+        self.rooms: dict[str, CudaReferenceWorker] = {}
+
+    def handle(self, header: dict[str, Any]) -> _Answer:
+        name = header["room"]
+        if name not in self.rooms:
+            self.rooms[name] = self.kind()
+        room = self.rooms[name]
+        room.blobs = self.blobs
+        answer = room.handle(header)
+        self.descriptors, room.descriptors = room.descriptors, []
+        return answer
 
 
 class CudaReferenceModel(ReferenceModel):
@@ -104,6 +129,21 @@ class CudaReferenceWorker(ReferenceWorker):
         return CudaReferenceModel(
             self.source, overrides, name=self.name, devices=contextlib.nullcontext
         )
+
+    def inputs(self, seed: int, stress: str = "") -> _Answer:
+        """On a card an index out of range ends the process: the CPU is asked first."""
+        answer, blobs = super().inputs(seed, stress)
+        if stress == "integers" and answer["applies"] and not self._cpu_answers():
+            return {"ok": True, "applies": False}, []
+        return answer, blobs
+
+    def _cpu_answers(self) -> bool:
+        try:
+            module = ReferenceModel.copy(self.model)
+            ReferenceModel.run(self.model, module, clone(self.drawn), 0)
+        except TaskCodeError:
+            return False
+        return True
 
     def input_tensors(self) -> list[Any]:
         """Without values: gigabytes are not drawn to be measured."""

@@ -16,7 +16,7 @@ from musaagent.tools.arrays import value_from_wire
 from musaagent.tools.compare import Value, compare_all
 from musaagent.tools.cuda import device_api
 from musaagent.tools.cuda.worker import put
-from musaagent.tools.cuda.worker_reference import CudaReferenceWorker, on_gpu
+from musaagent.tools.cuda.worker_reference import CudaReferenceWorker, Rooms, on_gpu
 from musaagent.tools.reference import Expected, ReferenceModel, call_arguments
 from musaagent.tools.tolerance import ToleranceRule
 from musaagent.tools.wire import Channel, encode_tensors
@@ -29,7 +29,7 @@ _LONGEST_CPU_S = 60.0
 def main(channel: Channel) -> None:
     """Entry point for the fork server."""
     device_api.choose("musa")
-    serve(channel, MusaReferenceWorker())
+    serve(channel, Rooms(MusaReferenceWorker))
 
 
 class MusaReferenceModel(ReferenceModel):
