@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from musaagent.errors import InfraError, TaskError
+from musaagent.tools.ahead import Ahead
 from musaagent.tools.compare import compare_all
 from musaagent.tools.gathered import Run
 from musaagent.tools.judge import Judgement, defined, void_outputs
@@ -21,7 +22,7 @@ from musaagent.tools.own_sizes import plain_names
 from musaagent.tools.reference_session import Expected, ReferenceSession
 from musaagent.tools.results import MismatchKind, Status, Trial, Verdict
 from musaagent.tools.session import CandidateFailure, CandidateSession
-from musaagent.tools.steps import Ask, Case, Pair, construct, decide, import_candidate, run_pair
+from musaagent.tools.steps import Ask, Case, Pair, construct, decide, run_pair
 from musaagent.tools.tolerance import ToleranceRule
 
 STRESS = {
@@ -180,6 +181,7 @@ class Lanes:
     case: Case
     run: Run
     draw: random.Random
+    ahead: Ahead
     session: CandidateSession | None = None
     lost: int = 0
     ready: ReferenceSession | None = None
@@ -218,7 +220,7 @@ class Lanes:
         return "" if passed else message
 
     def _pair(self, aside: Run, reference: ReferenceSession, ask: Ask) -> Pair | None:
-        session = self._session(aside)
+        session = self._session()
         if self.ready is not reference:
             construct(aside, session, reference, self.draw.getrandbits(48))
             self.ready = reference
@@ -226,11 +228,10 @@ class Lanes:
         ask = replace(ask, every_thread="every_thread" in self.case.bench.modes)
         return run_pair(aside, session, reference, self.case.options, self.draw, ask)
 
-    def _session(self, aside: Run) -> CandidateSession:
+    def _session(self) -> CandidateSession:
         if self.session is None:
-            self.session = self.case.bench.open_candidate(self.case.options, checked=False)
+            self.session = self.ahead.take()
             self.opened.append(self.session)
-            import_candidate(aside, self.session, self.case.candidate)
         return self.session
 
     def _recover(self, failure: CandidateFailure) -> None:
@@ -346,13 +347,14 @@ def reach_probes(
     run: Run,
     reference: ReferenceSession,
     draw: random.Random,
+    ahead: Ahead,
     untried: frozenset[str] = frozenset(),
 ) -> Verdict | None:
     """How far it goes: other inputs, weights and sizes, in a process that ran no trial.
 
     `untried`: kernels of the task's own sizes that no trial launched (exploit 41).
     """
-    lanes = Lanes(case, run, draw)
+    lanes = Lanes(case, run, draw, ahead)
     try:
         with run.phase("lanes"):
             verdict = _reach(case, lanes, reference)

@@ -6,6 +6,7 @@ the reference computes, its process never sees an expected value, and every numb
 recomputed here.
 """
 
+import contextlib
 import logging
 import random
 import secrets
@@ -13,6 +14,7 @@ from concurrent.futures import Future
 from dataclasses import replace
 
 from musaagent.errors import SandboxLost
+from musaagent.tools.ahead import Ahead
 from musaagent.tools.audit import audit
 from musaagent.tools.candidate import Candidate, parse_problem
 from musaagent.tools.checked import checked_run, name_the_cause, watch
@@ -84,7 +86,8 @@ def _judge(case: Case, run: Run, scale: str) -> Verdict:
     try:
         session = case.bench.open_candidate(case.options, checked=False)
         try:
-            return _judge_session(case, run, session, opening)
+            with contextlib.closing(Ahead(case)) as ahead:
+                return _judge_session(case, run, session, opening, ahead)
         finally:
             session.close()
     except CandidateFailure as failure:
@@ -127,6 +130,7 @@ def _judge_session(
     run: Run,
     session: CandidateSession,
     opening: "Future[ReferenceSession]",
+    ahead: Ahead,
 ) -> Verdict:
     compiles: list[Future[RealCompile]] = []
     session.on_sources = lambda s: compiles.append(case.bench.submit(case.bench.real_compile, s))
@@ -140,7 +144,7 @@ def _judge_session(
     if run.scale == "large" and run.resized:
         return run.verdict(Status.INFRA_ERROR, "the task's own sizes are too large to be run here")
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
-    _run_trials(run, session, reference, case, draw)
+    _run_trials(run, session, reference, case, draw, ahead)
     with run.phase("real_compile"):
         refused = join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
@@ -151,7 +155,7 @@ def _judge_session(
     verdict = decide(run)
     if verdict is None:
         run.passed_plain = True
-        verdict = _probe(case, run, session, reference, draw)
+        verdict = _probe(case, run, session, reference, draw, ahead)
         if verdict is not None:
             return verdict
     if case.options.check:
@@ -169,6 +173,7 @@ def _probe(
     session: CandidateSession,
     reference: ReferenceSession,
     draw: random.Random,
+    ahead: Ahead,
 ) -> Verdict | None:
     """Beyond the trials; None where nothing decides against it."""
     if case.options.probes:
@@ -194,7 +199,7 @@ def _probe(
     if case.options.probes and run.scale != "large":
         # Its process is of no more use; where it has a card, it takes a while to go.
         case.bench.submit(session.close)
-        return reach_probes(case, run, reference, draw, own.kernels - plain_names(ran))
+        return reach_probes(case, run, reference, draw, ahead, own.kernels - plain_names(ran))
     return None
 
 
@@ -204,6 +209,7 @@ def _run_trials(
     reference: ReferenceSession,
     case: Case,
     draw: random.Random,
+    ahead: Ahead,
 ) -> None:
     """Trials share one instance, with inputs overwritten in place; the last two get new weights.
 
@@ -230,3 +236,5 @@ def _run_trials(
         run.flags.extend(judgement.flags)
         if not judgement.ok:
             return
+        if options.probes and run.scale != "large":
+            ahead.start()  # most that fail do so at once

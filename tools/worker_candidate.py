@@ -81,6 +81,8 @@ class CandidateWorker:
                 return self.setup(header)
             case "import":
                 return self.load(header["source"])
+            case "warm":
+                return self.warm()
             case "construct":
                 return self.construct(header, blobs)
             case "restate":
@@ -200,6 +202,10 @@ class CandidateWorker:
         with torch.no_grad():
             loaded = load_state(self.model, dict(zip(header["state_names"], tensors, strict=True)))
         return {"ok": True, "loaded": loaded, "report": self.report()}, []
+
+    def warm(self) -> tuple[dict[str, Any], list[Any]]:
+        """Whatever takes long and does not depend on the task."""
+        return {"ok": True}, []
 
     def run(self, header: dict[str, Any], blobs: list[bytes]) -> tuple[dict[str, Any], list[Any]]:
         """Forward. All of the candidate's code that may know of the inputs runs in the record, with

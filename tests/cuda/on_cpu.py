@@ -3,8 +3,10 @@
 Imported by forked workers of test_own_sizes.py only. Nothing here shows what a card does.
 """
 
+import contextlib
 import os
 import time
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -65,6 +67,14 @@ class Candidate(CudaWorker):
         return {"ok": True, "kernels": [], "kernels_unseen": "no kernels on a CPU", "calls": 5}, []
 
 
+class Runs(Candidate):
+    """Trials too: with no runtime there is nothing to hold back."""
+
+    @contextlib.contextmanager
+    def mode(self, name: str) -> Iterator[None]:
+        yield
+
+
 class MapsNoCard(Candidate):
     def map_set(self, descriptor: int, header: dict[str, Any]) -> list[Any]:
         if header["where"] == CARD:
@@ -117,3 +127,8 @@ def pass_too_many(channel: Channel) -> None:
 def probe(channel: Channel) -> None:
     channel.recv(None)
     channel.send({"ok": True, "error": ""})
+
+
+def runs(channel: Channel) -> None:
+    take_the_cpu()
+    serve_candidate(channel, Runs(channel))

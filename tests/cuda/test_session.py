@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
+from musaagent.tools.cuda.on_card import device_digest, mixed_sum, raw_bytes
 from musaagent.tools.cuda.session import CudaSession
-from musaagent.tools.cuda.worker import device_digest, mixed_sum, raw_bytes
 from musaagent.tools.host.sources import SourceSet
 from musaagent.tools.results import Build
 from musaagent.tools.session import RunnerSettings
@@ -89,7 +89,7 @@ def test_a_sum_of_mixed_words_tells_values_apart(
 
 
 def test_parts_of_a_large_tensor_have_their_places(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("musaagent.tools.cuda.worker._WORDS", 16)
+    monkeypatch.setattr("musaagent.tools.cuda.on_card._WORDS", 16)
     values = torch.arange(100, dtype=torch.float64)
     moved = torch.cat([values[16:32], values[:16], values[32:]])
     assert mixed_sum(raw_bytes(values)) != mixed_sum(raw_bytes(moved))

@@ -1,7 +1,5 @@
 """At which sizes a passed candidate is timed, with processes in jails; the card is the CPU."""
 
-import shutil
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,15 +7,12 @@ import pytest
 from musaagent.tools.candidate import Candidate
 from musaagent.tools.cuda import timed, timing
 from musaagent.tools.cuda.bench import ReducedBench
-from musaagent.tools.cuda.builder import Builder, CudaBuilder
-from musaagent.tools.cuda.devices import GpuInfo
 from musaagent.tools.cuda.target import CudaTarget
 from musaagent.tools.cuda.timed import with_times
 from musaagent.tools.results import Status, Trial, Verdict
 from musaagent.tools.target import VerifyOptions
 from musaagent.tools.task import check_task
 
-HERE = Path(__file__).parent
 OP = """import torch
 import torch.nn as nn
 
@@ -48,47 +43,13 @@ class ModelNew(torch.nn.Module):
 OWN, REDUCED = ("float32[600, 2000]",), ("float32[30, 2000]",)
 
 
-class NoBuilder(CudaBuilder):
-    """Candidates here compile nothing, and no runtime is loaded."""
-
-    def runtime_library(self) -> Path:
-        return HERE / "on_cpu.py"
-
-
-class OnCpu(CudaTarget):
-    preload = ("torch", "musaagent.tools.cuda.worker", "musaagent.tools.cuda.worker_reference")
-    candidate_entry = "on_cpu:candidate"
-    reference_entry = "on_cpu:reference"
-    probe_entry = "on_cpu:probe"
-
-    def find_cards(self) -> tuple[GpuInfo, ...]:
-        return (GpuInfo(0, "GPU-test", "a card", "sm_90", 4096, "1"),)
-
-    def make_builder(self, cache_dir: Path | None) -> Builder:
-        return NoBuilder("sm_90", cache_dir)
-
-    def device_files(self) -> tuple[str, ...]:
-        return (str(HERE),)
-
-
-@pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OnCpu]:
-    if shutil.which("nvcc") is None:
-        pytest.skip("nvcc is not here")
-    patch = pytest.MonkeyPatch()
-    patch.syspath_prepend(str(HERE))
-    with OnCpu() as made:
-        yield made
-    patch.undo()
-
-
 @pytest.fixture(autouse=True)
 def _few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(timing, "_ROUNDS", 3)
     monkeypatch.setattr(timing, "_ROUND_MS", 1.0)
 
 
-def verdict_of(target: OnCpu, output: str = "torch.relu(x)") -> Verdict:
+def verdict_of(target: CudaTarget, output: str = "torch.relu(x)") -> Verdict:
     """Passed at 30 rows, then timed; there is no driver, so inputs go through host memory."""
     gpu = target.pool.gpus[0]
     passed = Verdict(
@@ -103,7 +64,7 @@ def verdict_of(target: OnCpu, output: str = "torch.relu(x)") -> Verdict:
     return with_times(bench, check_task(Path("op.py"), OP), candidate, options, passed)
 
 
-def test_times_are_taken_at_own_sizes_whatever_the_trials_ran_at(target: OnCpu) -> None:
+def test_times_are_taken_at_own_sizes_whatever_the_trials_ran_at(target: CudaTarget) -> None:
     verdict = verdict_of(target)
     assert verdict.timing is not None, verdict
     assert verdict.timing.shapes == OWN
@@ -119,7 +80,7 @@ def test_times_are_taken_at_own_sizes_whatever_the_trials_ran_at(target: OnCpu) 
 
 
 def test_what_does_not_fit_is_timed_reduced_and_says_so(
-    target: OnCpu, monkeypatch: pytest.MonkeyPatch
+    target: CudaTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timed, "fits_card", lambda plan, memory_mb: False)
     verdict = verdict_of(target)
@@ -129,10 +90,10 @@ def test_what_does_not_fit_is_timed_reduced_and_says_so(
 
 
 def test_what_can_be_neither_shared_nor_sent_says_why(
-    target: OnCpu, monkeypatch: pytest.MonkeyPatch
+    target: CudaTarget, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("musaagent.tools.cuda.reference.MOST_SENT_BYTES", 1 << 20)
-    monkeypatch.setattr(OnCpu, "candidate_entry", "on_cpu:cannot_map")
+    monkeypatch.setattr(type(target), "candidate_entry", "on_cpu:cannot_map")
     verdict = verdict_of(target)
     assert verdict.timing is not None, verdict
     assert verdict.timing.shapes == REDUCED
@@ -143,14 +104,14 @@ def test_what_can_be_neither_shared_nor_sent_says_why(
     )
 
 
-def test_who_is_wrong_at_own_sizes_only_has_not_passed(target: OnCpu) -> None:
+def test_who_is_wrong_at_own_sizes_only_has_not_passed(target: CudaTarget) -> None:
     verdict = verdict_of(target, "torch.relu(x) if len(x) < 100 else torch.zeros_like(x)")
     assert verdict.status is Status.MISMATCH
     assert verdict.message.startswith("while it was timed: output 0: ")
     assert verdict.timing is None
 
 
-def test_a_candidate_without_memory_at_own_sizes_has_not_passed(target: OnCpu) -> None:
+def test_a_candidate_without_memory_at_own_sizes_has_not_passed(target: CudaTarget) -> None:
     lack = "exec(\"raise RuntimeError('CUDA out of memory')\") if len(x) > 99 else torch.relu(x)"
     verdict = verdict_of(target, lack)
     assert verdict.status is Status.OOM

@@ -58,13 +58,13 @@ class GpuBench:
 
     @property
     def builds(self) -> list[tuple[SourceSet, Build]]:
-        """Of the session opened last, in the order in which the candidate asked for them."""
-        return list(self._sessions[-1].builds) if self._sessions else []
+        """Of the last session that built, in the order in which the candidate asked for them."""
+        return next((list(s.builds) for s in reversed(self._sessions) if s.builds), [])
 
     @property
     def own_kernels(self) -> frozenset[str]:
         """Plain names of the candidate's kernels, as far as it came."""
-        return self._sessions[-1].own_kernels() if self._sessions else frozenset()
+        return frozenset().union(*(s.own_kernels() for s in self._sessions))
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
         self._options = options

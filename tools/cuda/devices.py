@@ -18,7 +18,7 @@ from musaagent.tools.host.cache import default_cache_dir
 
 _QUERY = "index,uuid,name,compute_cap,memory.total,driver_version"
 _TOOLS = 3
-_SEATS = 6
+_SEATS = 8
 _NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
 
 

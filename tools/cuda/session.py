@@ -21,7 +21,7 @@ from musaagent.tools.session import (
 from musaagent.tools.zygote import Child
 
 WORKER_ENTRY = "musaagent.tools.cuda.worker:main"
-_ON_GPU = frozenset({"construct", "run", "time_setup", "sample"})
+_ON_GPU = frozenset({"warm", "construct", "run", "time_setup", "sample"})
 _TIMED = frozenset({"time", "profile"})
 # Kernels of libraries that do whole operations; ATen's own are seen by the operator record.
 _LIBRARY = re.compile(

@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     import torch
 
     from musaagent.tools import trees
-    from musaagent.tools.cuda.worker import put
+    from musaagent.tools.cuda.on_card import put
     from musaagent.tools.reference import call_arguments
     from musaagent.tools.weights import align_state
     from musaagent.tools.wire import decode_tensors

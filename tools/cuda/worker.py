@@ -14,6 +14,7 @@ from musaagent.tools.answers import odd_types, packed
 from musaagent.tools.cuda import device_api
 from musaagent.tools.cuda.holding import Launches
 from musaagent.tools.cuda.looked_at import pick
+from musaagent.tools.cuda.on_card import device_digest, noted, poison_on_card, put, same
 from musaagent.tools.cuda.regions import CARD, MappedSet
 from musaagent.tools.recorders import (
     Places,
@@ -22,7 +23,7 @@ from musaagent.tools.recorders import (
     operators_in_all_threads,
     part_of,
 )
-from musaagent.tools.watch import Watcher, detached, digest
+from musaagent.tools.watch import Watcher, detached
 from musaagent.tools.weights import align_state
 from musaagent.tools.wire import Channel, decode_tensors, encode_tensors, tensor_meta
 from musaagent.tools.worker_candidate import (
@@ -33,10 +34,6 @@ from musaagent.tools.worker_candidate import (
 )
 
 _Answer = tuple[dict[str, Any], list[Any]]
-_WORDS = 1 << 22
-"""So many words of 8 bytes are summed up at once."""
-_MIXERS = (-0x61C8864680B583EB, -0x3D4D51C2D82B14B1)
-"""Odd, with bits all over."""
 _DESCRIPTORS_TIMEOUT_S = 30.0
 
 
@@ -57,48 +54,6 @@ def probe(channel: Channel) -> None:
         channel.send({"ok": value == 8.0, "error": ""}, [])
     except BaseException as error:
         channel.send({"ok": False, "error": f"{type(error).__name__}: {error}"[:500]}, [])
-
-
-def put(value: Any) -> Any:
-    """A tensor or a module on the card."""
-    return value.cuda() if device_api.device() == "cuda" else value.to(device_api.device())
-
-
-def poison_on_card(tensor: Any) -> None:
-    """For what Python or torch's own C++ allocates; the bridge sees the rest."""
-    from musaagent.tools.cuda import bridge
-
-    if tensor.device.type == device_api.device():
-        bridge.poison(tensor)
-
-
-def raw_bytes(tensor: Any) -> Any:
-    """The values as a flat byte tensor, which compares NaNs too."""
-    import torch
-
-    return detached(tensor).contiguous().view(-1).view(torch.uint8)
-
-
-def device_digest(tensor: Any) -> str:
-    """Of the values, NaNs included, without bringing them to the CPU."""
-    raw = raw_bytes(tensor)
-    return mixed_sum(raw) if raw.device.type == "cuda" else digest(raw.cpu())
-
-
-def mixed_sum(raw: Any) -> str:
-    """Of bytes, on their own device: each word of 8 is mixed with its place, and all are added."""
-    import torch
-
-    total = torch.zeros((), dtype=torch.int64, device=raw.device)
-    place = torch.arange(_WORDS, dtype=torch.int64, device=raw.device) * 2 + 1
-    for part in raw.split(8 * _WORDS):
-        padded = part.new_zeros(-(-part.numel() // 8) * 8)
-        padded[: part.numel()] = part
-        words = padded.view(torch.int64)
-        mixed = (words ^ (words >> 31)) * _MIXERS[0] + place[: words.numel()]
-        mixed = (mixed ^ (mixed >> 29)) * _MIXERS[1] * place[: words.numel()]
-        total = total * _MIXERS[0] + (mixed ^ (mixed >> 32)).sum()
-    return f"{raw.numel()} {int(total)}"
 
 
 class CudaWorker(CandidateWorker):
@@ -207,10 +162,16 @@ class CudaWorker(CandidateWorker):
         self.model = model
         return {"ok": True, "state": agreement, "report": ""}, []
 
-    def run(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
-        """As on the host: the record begins before any code of the candidate's can run."""
+    def warm(self) -> _Answer:
+        """A context on the card."""
         import torch
 
+        put(torch.zeros(1))
+        device_api.api().synchronize()
+        return {"ok": True}, []
+
+    def run(self, header: dict[str, Any], blobs: list[bytes]) -> _Answer:
+        """As on the host: the record begins before any code of the candidate's can run."""
         # What the watcher notes of the state is computed on the card: not in the record.
         self.watcher.begin(self.model)
         fresh = decode_tensors(header["tensors"], blobs)
@@ -221,10 +182,10 @@ class CudaWorker(CandidateWorker):
             # Nobody holds the new values before they are recorded.
             self._place_inputs([put(t) for t in fresh])
             del fresh
-            before = [raw_bytes(t).clone() for t in self.inputs]
+            before = [noted(t) for t in self.inputs]
             device_api.api().synchronize()  # our own copies are not among its kernels
             answer, out, outputs = self._recorded(header, recorder, everywhere, deep)
-        changed = [i for i, t in enumerate(self.inputs) if not torch.equal(raw_bytes(t), before[i])]
+        changed = [i for i, t in enumerate(self.inputs) if not same(t, before[i])]
         ran = [*recorder.names, *everywhere.operators]
         answer |= {
             "changed_inputs": changed,

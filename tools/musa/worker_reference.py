@@ -15,7 +15,7 @@ from musaagent.tools import trees
 from musaagent.tools.arrays import value_from_wire
 from musaagent.tools.compare import Value, compare_all
 from musaagent.tools.cuda import device_api
-from musaagent.tools.cuda.worker import put
+from musaagent.tools.cuda.on_card import put
 from musaagent.tools.cuda.worker_reference import CudaReferenceWorker, Rooms, on_gpu
 from musaagent.tools.reference import Expected, ReferenceModel, call_arguments
 from musaagent.tools.tolerance import ToleranceRule
