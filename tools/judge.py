@@ -8,6 +8,7 @@ import numpy as np
 from musaagent.tools import trees
 from musaagent.tools.arrays import value_from_wire
 from musaagent.tools.compare import Value, compare_all
+from musaagent.tools.compare_large import Sizes, pieces, sizes_of
 from musaagent.tools.legality import illegal_operators
 from musaagent.tools.reference_session import Expected
 from musaagent.tools.results import (
@@ -180,30 +181,40 @@ def remarks(answer: dict[str, Any], expected: Expected) -> tuple[str, ...]:
 
 def void_outputs(expected: Expected, rule: ToleranceRule) -> tuple[str, ...]:
     """Flags of a task that asks for nothing: zeros, or one number, would pass (exploits 44, 46)."""
+    outputs = []
+    for native, exact in zip(expected.native, expected.exact, strict=True):
+        truth = native.array if exact is None else exact
+        alike = native.array.dtype.kind == "f" and truth.shape == native.array.shape
+        sizes = sizes_of(native.array, truth) if alike and truth.size > 1 else None
+        if sizes is None:
+            return ()
+        outputs.append((native.dtype, truth, sizes))
     for passing in ("zeros", "one number everywhere"):
-        if expected.native and all(
-            _void(native, exact, rule, zeros=passing == "zeros")
-            for native, exact in zip(expected.native, expected.exact, strict=True)
-        ):
+        zeros = passing == "zeros"
+        if outputs and all(_void(*output, rule, zeros=zeros) for output in outputs):
             return (f"task: {passing} would pass as the output",)
     return ()
 
 
-def _void(native: Value, exact: np.ndarray | None, rule: ToleranceRule, *, zeros: bool) -> bool:
-    if native.array.dtype.kind != "f" or native.array.size < 2:
-        return False
-    truth = native.array.astype(np.float64) if exact is None else exact
-    if not np.isfinite(truth).all() or truth.shape != native.array.shape:
-        return False
-    own = float(np.abs(native.array - truth).max())
+def _void(dtype: str, truth: np.ndarray, sizes: Sizes, rule: ToleranceRule, *, zeros: bool) -> bool:
     middle = 0.0 if zeros else (float(truth.min()) + float(truth.max())) / 2
-    return bool((np.abs(truth - middle) <= rule.allowed(native.dtype, truth, own)).all())
+    return all(
+        bool((np.abs(part - middle) <= rule.allowed(dtype, part, sizes.own, sizes.rms)).all())
+        for (part,) in pieces(truth)
+    )
 
 
 def defined(expected: Expected, lane: str) -> bool:
     """Whether the reference has an answer there that is more than rounding noise."""
     for native, exact in zip(expected.native, expected.exact, strict=True):
         if native.array.dtype.kind not in "fc":
+            continue
+        sizes = None
+        if native.array.dtype.kind == "f" and exact is not None and exact.size:
+            sizes = sizes_of(native.array, exact) if exact.shape == native.shape else None
+        if sizes is not None:
+            if _noise(lane, sizes.own, sizes.rms):
+                return False
             continue
         truth = native.array.astype(np.complex128 if native.array.dtype.kind == "c" else np.float64)
         finite = np.isfinite(truth)
@@ -217,9 +228,13 @@ def defined(expected: Expected, lane: str) -> bool:
         kept = exact[finite]
         size = root_mean_square(np.abs(kept))
         own = float(np.abs(truth[finite] - kept).max()) if kept.size else 0.0
-        if own > NOISE * size or (lane == "constant" and size < 1e-4):
+        if _noise(lane, own, size):
             return False
     return True
+
+
+def _noise(lane: str, own: float, size: float) -> bool:
+    return own > NOISE * size or (lane == "constant" and size < 1e-4)
 
 
 def _buffer_flags(buffers: list[Value], expected: Expected, rule: ToleranceRule) -> tuple[str, ...]:

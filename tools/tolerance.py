@@ -94,6 +94,14 @@ class ToleranceRule:
             floor = (NOISE_FACTOR if noisy else REFERENCE_ERROR_FACTOR) * own_error
         return np.asarray(tolerance.atol * scale + floor + tolerance.rtol * size)
 
+    def part_limit(self, dtype: str, rms: float) -> float:
+        """Below it elements may be a part; 0 where the rule knows no parts."""
+        return _PART_SIZE * rms if self.atol is None and dtype in _ROUNDING else 0.0
+
+    def least_part(self, nonzero: int) -> int:
+        """Fewer elements are no part; `nonzero` is how many are not zero at all."""
+        return max(_PART_LEAST, int(_PART_SHARE * nonzero))
+
     def allowed_by_parts(
         self,
         dtype: str,
@@ -112,13 +120,13 @@ class ToleranceRule:
         allowed = self.allowed(dtype, expected, largest, rms_of_whole)
         size = np.abs(expected).astype(np.float64)
         part = np.isfinite(size) & (size > 0)
-        least = max(_PART_LEAST, int(_PART_SHARE * int(part.sum())))
-        if self.atol is not None or dtype not in _ROUNDING or int(part.sum()) < least:
+        least = self.least_part(int(part.sum()))
+        if int(part.sum()) < least:
             return allowed
         rms = root_mean_square(size[part])
-        floor = _PART_ROUNDINGS * _ROUNDING[dtype] * rms
-        while _PART_SIZE * rms > floor:
-            part &= size < _PART_SIZE * rms
+        floor = _PART_ROUNDINGS * _ROUNDING.get(dtype, 0.0) * rms
+        while (limit := self.part_limit(dtype, rms)) > floor:
+            part &= size < limit
             if int(part.sum()) < least:
                 break
             rms = root_mean_square(size[part])

@@ -149,3 +149,62 @@ def test_values_near_the_end_of_the_range_are_compared_without_a_warning() -> No
 def test_empty_outputs_agree() -> None:
     empty = np.empty((0, 4), np.float32)
     assert compare(empty, empty).kind is None
+
+
+def _spoiled(how: str, x: np.ndarray, draw: np.random.Generator) -> np.ndarray:
+    got = x.copy()
+    place = int(draw.integers(x.size))
+    match how:
+        case "one":
+            got.flat[place] += 0.1
+        case "NaN" | "inf":
+            got.flat[place] = float(how)
+        case "zeros":
+            got[:] = 0
+        case "the last":
+            got.flat[-1] += 0.1
+        case "small ones":
+            got[np.abs(got) < 1e-3] = 0
+    return got
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float64"])
+@pytest.mark.parametrize("shape", ["normal", "decaying", "half zeros", "all zeros", "with inf"])
+@pytest.mark.parametrize("how", ["", "one", "NaN", "inf", "zeros", "the last", "small ones"])
+@pytest.mark.parametrize("asked", [None, 1e-3])
+def test_large_outputs_are_judged_as_small_ones_are(
+    dtype: str,
+    shape: str,
+    how: str,
+    asked: float | None,
+    draw: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In pieces, or as whole arrays: the same verdict, message and figures."""
+    exact = draw.standard_normal((24, 8192))
+    match shape:
+        case "decaying":
+            exact *= np.logspace(0, -3, 24)[:, None]
+        case "half zeros":
+            exact[12:] = 0
+        case "all zeros":
+            exact[:] = 0
+        case "with inf":
+            exact[3, 5] = np.inf
+    native = exact.astype(dtype)
+    got = _spoiled(how, native, draw)
+    if dtype != "float64":
+        got *= np.asarray(1, dtype) + np.finfo(dtype).eps
+    rule = ToleranceRule(asked, asked)
+    found = []
+    for least in (1, 1 << 60):
+        monkeypatch.setattr("musaagent.tools.compare.LARGE", least)
+        found.append(compare_all([value(got)], [value(native)], [exact], rule))
+    pieces, whole = found
+    assert (pieces.kind, pieces.message) == (whole.kind, whole.message)
+    assert pieces.worst == pytest.approx(whole.worst, rel=1e-6)
+    for one, other in zip(pieces.errors, whole.errors, strict=True):
+        for figure in ("max_abs", "max_rel", "mean_abs", "tolerance_abs", "bad_fraction"):
+            expected = pytest.approx(getattr(other, figure), rel=1e-6, nan_ok=True)
+            assert getattr(one, figure) == expected, figure
+        assert one.pattern == other.pattern
