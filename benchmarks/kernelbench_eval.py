@@ -27,7 +27,7 @@ def evaluator(checkout: str) -> Any:
     """The module `kernelbench.eval` of the checkout."""
     sys.path.insert(0, f"{checkout}/src")
     for name in _CLIENTS:
-        if importlib.util.find_spec(name) is None:
+        if name not in sys.modules and importlib.util.find_spec(name) is None:
             empty: Any = types.ModuleType(name)
             empty.OpenAI = empty.completion = empty.tqdm = empty.load_dotenv = lambda *a, **k: None
             sys.modules[name] = empty
