@@ -157,6 +157,7 @@ class CudaBuilder:
             list(levels),
             self.arch,
             tools.toolkit.identity,
+            list(map(str, tools.toolkit.libraries_include)),
             tools.compiler.identity,
             tools.places.torch.version,
             tools.places.thin_headers.parent.name,

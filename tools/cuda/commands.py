@@ -110,7 +110,8 @@ def _includes(level: CudaLevel, places: Places, toolkit: CudaToolkit) -> list[st
     if level in ("split", "thin"):
         return [f"-I{places.thin_headers}", *cuda]
     own = [f"-I{places.light_headers}"] if level == "light" else []
-    return [*own, *_system([*places.torch.include, python_include()]), *cuda]
+    torch = _system([*places.torch.include, python_include()])
+    return [*own, *torch, *cuda, *_system(toolkit.libraries_include)]
 
 
 def _system(folders: Sequence[Path]) -> list[str]:

@@ -181,6 +181,7 @@ class CudaJob:
             read_only.append(self.tools.places.rtc.library.resolve().parent)
         if level in ("light", "full"):
             read_only += [self.tools.places.torch.root, python_include()]
+            read_only += self.tools.toolkit.libraries_include
         return self.runner(
             ["sh", "-c", script.text],
             timeout_s=timeout_s,

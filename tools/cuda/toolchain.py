@@ -17,6 +17,8 @@ from musaagent.tools.host.toolchain import (
 
 DEFAULT_ARCH = "sm_90"
 _ARCH_FLAG = re.compile(r"-arch|--gpu-architecture|-gencode|--generate-code")
+_OF_LIBRARIES = ("cublas_v2.h", "cusparse.h", "cusolverDn.h")
+"""What torch's own CUDA headers include besides the runtime's."""
 _STANDARD = re.compile(r"'-std=(c\+\+\d\d)'")
 
 
@@ -29,6 +31,8 @@ class CudaToolkit:
     include: tuple[Path, ...]
     runtime: Path | None
     """libcudart.so, of the toolkit or of the wheels that torch uses."""
+    libraries_include: tuple[Path, ...] = ()
+    """Headers of cuBLAS and its kind among the wheels, where the toolkit came without them."""
 
     @property
     def identity(self) -> str:
@@ -58,7 +62,15 @@ def find_toolkit() -> CudaToolkit:
         nvcc_version(nvcc),
         tuple(dict.fromkeys(include)),
         next(iter(libraries), None),
+        _libraries_include(include),
     )
+
+
+def _libraries_include(include: list[Path]) -> tuple[Path, ...]:
+    """They come after the toolkit's own, whose headers of the runtime win."""
+    missing = [name for name in _OF_LIBRARIES if not any((p / name).is_file() for p in include)]
+    folders = [path for place in nvidia_wheels() for path in sorted(place.glob("*/include"))]
+    return tuple(p for p in folders if any((p / name).is_file() for name in missing))
 
 
 def torch_headers() -> TorchHeaders:

@@ -13,12 +13,15 @@ _FOR_LIBRARIES = frozenset(
 
 
 def opened(path: Path, value: Any, *, guards: bool) -> ctypes.CDLL:
-    """The library, loaded for all to see, with the types of its functions.
+    """The library, with the types of its functions.
 
     `value` is the pointer type of a boxed value. `guards`: it can close device memory to host code.
     Raises OSError or AttributeError.
     """
-    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    # Our thin tensors have the names of torch's own (at::empty, at::Tensor::~Tensor): seen by all,
+    # they would be taken for them by modules built against torch's headers, and by torch's own
+    # libraries that are loaded late. Modules of the thin levels name this library themselves.
+    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_LOCAL)
     functions = _functions(value) | (_guard_functions() if guards else {})
     for name, (result, arguments) in functions.items():
         function = getattr(library, name)

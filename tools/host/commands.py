@@ -162,8 +162,9 @@ def build_script(
 
 
 def _link_flags(folders: Folders, level: Level, torch: TorchHeaders | None) -> list[str]:
-    flags = [str(folders.runtime / RUNTIME_NAME)]
+    runtime = str(folders.runtime / RUNTIME_NAME)
     if level == "thin" or torch is None:
-        return [*flags, "-Wl,-z,defs"]
-    flags += [f"-L{torch.libraries}", "-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10"]
-    return [*flags, f"-Wl,-rpath,{torch.libraries}"]
+        return [runtime, "-Wl,-z,defs"]
+    flags = [f"-L{torch.libraries}", "-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10"]
+    # Torch's come first: our runtime has functions of the same names, for thin tensors.
+    return [*flags, runtime, f"-Wl,-rpath,{torch.libraries}"]
