@@ -261,12 +261,14 @@ def _solve_or_resume(job: _Job, key: RunKey) -> RunResult:
             policy=job.policy,
             out=run.path,
             force=True,
+            episode=key.episode or 0,
             answers=chosen.answers,
             max_turns=chosen.max_turns,
             seed=chosen.seed,
-            episode=key.episode or 0,
             warp_size=chosen.warp_size,
             arch=chosen.arch,
+            check=chosen.check,
+            baselines=chosen.baselines,
             served=chosen.served,
         )
     finally:

@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Self
 
-from musaagent.errors import SandboxLost
+from musaagent.errors import InfraError, SandboxLost
 from musaagent.tools.jail import JailSpec, Kind
 from musaagent.tools.process_tree import Usage, tree_usage
 from musaagent.tools.sandbox import IMPORT_PATH_BOOT, PASSED_ON, import_path, sandbox_kind
@@ -111,6 +111,7 @@ class Zygote:
         self._env = dict(env or {})
         self._lock = threading.Lock()
         self._server: _ForkServer | None = None
+        self._closed = False
 
     def __enter__(self) -> Self:
         return self
@@ -138,9 +139,11 @@ class Zygote:
         raise SandboxLost(f"the fork server died twice when it was to start {name}")
 
     def close(self) -> None:
-        """Kill all workers and stop the fork server."""
+        """Kill all workers and stop the fork server, for good: what still runs in threads, and
+        would try once more, ends too.
+        """
         with self._lock:
-            server, self._server = self._server, None
+            server, self._server, self._closed = self._server, None, True
         if server is not None:
             server.close()
 
@@ -149,6 +152,8 @@ class Zygote:
             if self._server is not None and self._server.dead:
                 self._server.close()
                 self._server = None
+            if self._closed:
+                raise InfraError("the fork server was closed: no worker is started any more")
             if self._server is None:
                 self._server = _ForkServer(self._preload, self._env)
             server = self._server

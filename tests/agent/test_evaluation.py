@@ -16,6 +16,9 @@ from musaagent.evaluation import (
     read_results,
     summary,
 )
+from musaagent.policies.settings import ServedSettings
+from musaagent.traces.schema import RunSettings, RunStarted
+from musaagent.traces.store import read_trajectory
 
 SETTINGS = EvalSettings(policy="scripted", max_turns=2)
 
@@ -84,6 +87,31 @@ def test_every_op_gets_one_line(ops: Path, answers: Any, toy: Any, tmp_path: Pat
     sums = summary(results)
     assert (sums["total"], sums["solved"], sums["failed"]) == (11, 10, 1)
     assert sums["reasons"] == {"TaskError": 1}
+
+
+def test_every_setting_reaches_the_runs(
+    ops: Path, answers: EvalSettings, toy: Any, tmp_path: Path
+) -> None:
+    other: dict[str, Any] = {
+        "max_turns": 3,
+        "seed": 11,
+        "warp_size": 128,
+        "arch": "mp_22",
+        "check": False,
+        "baselines": ("eager",),
+        "served": ServedSettings(base_url="http://localhost:1/v1", model="m"),
+    }
+    settings = answers.model_copy(update=other)
+    (result,) = evaluate(ops, tmp_path / "out", settings, limit=1, target=toy.ToyTarget())
+    assert result.run is not None
+    (began,) = read_trajectory(Path(result.run) / "trajectory.jsonl").all(RunStarted)
+    shared = EvalSettings.model_fields.keys() & RunSettings.model_fields.keys()
+    plain = EvalSettings()
+    for name in shared - {"target"}:
+        assert getattr(settings, name) != getattr(plain, name), (
+            f"{name}: another value here, please"
+        )
+        assert getattr(began.settings, name) == getattr(settings, name), name
 
 
 def test_known_results_are_skipped(ops: Path, answers: Any, toy: Any, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from musaagent.errors import SandboxLost
+from musaagent.errors import InfraError, SandboxLost
 from musaagent.tools.jail import JailSpec, Kind
 from musaagent.tools.process_tree import children
 from musaagent.tools.wire import WireClosed
@@ -33,6 +33,16 @@ def own(monkeypatch: pytest.MonkeyPatch) -> Iterator[Zygote]:
 def server_pid(zygote: Zygote) -> int:
     assert zygote._server is not None
     return zygote._server._process.pid
+
+
+def test_a_closed_one_starts_nothing_any_more(own: Zygote) -> None:
+    """Else a thread that tries once more, while all is being stopped, would start all again."""
+    own.start()
+    own.close()
+    with pytest.raises(InfraError, match="closed") as raised:
+        own.spawn("hostile:echo", SPEC, name="late")
+    assert not isinstance(raised.value, SandboxLost)
+    assert own._server is None
 
 
 def test_many_workers_at_once(zygote: Zygote) -> None:
