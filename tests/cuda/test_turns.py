@@ -46,6 +46,33 @@ def test_shares_are_side_by_side() -> None:
     assert not both.broken
 
 
+def test_one_at_a_time_is_large_and_others_run_beside_it() -> None:
+    one, other, order = Gpu(INFO), Gpu(INFO), list[str]()
+    inside, leave = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with one.large():
+            inside.set()
+            leave.wait(WAIT_S)
+            order.append("first ends")
+
+    def second() -> None:
+        with other.large(), other.turn():
+            order.append("second")
+
+    threads = [started(threading.Thread(target=first))]
+    assert inside.wait(WAIT_S)
+    threads.append(started(threading.Thread(target=second)))
+    time.sleep(0.1)
+    for way in (other.share, other.turn):
+        with way():
+            order.append("beside")
+    leave.set()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert order == ["beside", "beside", "first ends", "second"]
+
+
 def test_a_turn_waits_for_shares_and_no_later_share_overtakes_it() -> None:
     gpu, order = Gpu(INFO), list[str]()
     inside, leave = threading.Event(), threading.Event()

@@ -128,6 +128,15 @@ class Gpu:
             yield
 
     @contextlib.contextmanager
+    def large(self) -> Iterator[None]:
+        """Nobody else has gigabytes of inputs on this card meanwhile. Comes before any turn."""
+        lock = _lock_file(f"large-{self.info.uuid}", fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    @contextlib.contextmanager
     def away(self) -> Iterator[None]:
         """For what this thread does without the card in the middle of its share, as a build."""
         kept = getattr(self._mine, "lock", None)

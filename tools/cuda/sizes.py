@@ -17,7 +17,9 @@ CROWDING_BYTES = 1 << 30
 _COPIES = 8
 """Of inputs, weights and outputs, on a card at once: two processes hold input sets and buffers, the
 baselines and the candidate their outputs, and the judge its float64 copies."""
-_UNKNOWN_CARD_BYTES = 8 << 30
+_FOR_OTHERS = 8
+"""The part of a card that is left to those who are on it meanwhile."""
+_UNKNOWN_CARD_BYTES = 10 << 30
 _SHAPE = re.compile(r"([a-z0-9_]+)\[([\d, ]*)\]")
 _BITS = re.compile(r"\d+")
 
@@ -61,4 +63,4 @@ def sizes_for(target: "CudaTarget", task: "Task", name: str) -> dict[str, int] |
 def fits_card(plan: Plan | None, memory_mb: int) -> bool:
     """Whether the task can be timed at its own sizes; of a card of unknown size little is asked."""
     room = memory_mb << 20 or _UNKNOWN_CARD_BYTES
-    return plan is not None and _COPIES * plan_bytes(plan) <= room
+    return plan is not None and _COPIES * plan_bytes(plan) <= room - room // _FOR_OTHERS

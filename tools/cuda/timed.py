@@ -109,8 +109,7 @@ def _measured(
     large = plan is not None and plan_bytes(plan) > CROWDING_BYTES and not reference.overrides
     rule = ToleranceRule(options.atol, options.rtol)
     construct_again(session, reference, candidate, draw.getrandbits(48))
-    # Nobody else takes memory while there are gigabytes on the card.
-    with gpu.turn() if large else contextlib.nullcontext():
+    with gpu.large() if large else contextlib.nullcontext():
         state, doubt = bench.target.card_state(gpu)
         try:
             timing, judged = take_timing(
