@@ -1,5 +1,6 @@
 """What the verifier borrows of the cuda target: one card, or none for building alone."""
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,8 @@ class GpuBench:
     def __init__(self, target: "CudaTarget", gpu: Gpu) -> None:
         self.target = target
         self.gpu = gpu
+        self._thread = threading.get_ident()
+        """Whose verification this is: what it starts in other threads is its own too."""
         self._sessions: list[CudaSession] = []
         self._options = VerifyOptions()
 
@@ -68,7 +71,7 @@ class GpuBench:
 
     def open_candidate(self, options: VerifyOptions, *, checked: bool) -> CudaSession:
         self._options = options
-        session = self.target.open_session(options, self.gpu)
+        session = self.target.open_session(options, self.gpu, self._thread)
         self._sessions.append(session)
         return session
 

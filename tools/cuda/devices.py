@@ -192,8 +192,9 @@ class Gpu:
         """Nobody has the card alone, or waits to."""
         return self._waiting == 0 and self._closed_by is None
 
-    def enter(self) -> None:
-        me = threading.get_ident()
+    def enter(self, thread: int | None = None) -> None:
+        """For a process of that thread's verification, or of the caller's."""
+        me = threading.get_ident() if thread is None else thread
         with self._room:
             self._room.wait_for(lambda: self._closed_by in (None, me))
             self._tenants += 1

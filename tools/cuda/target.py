@@ -349,7 +349,10 @@ class CudaTarget:
             cpu_s=3600,
         )
 
-    def open_session(self, options: VerifyOptions, gpu: Gpu | None) -> CudaSession:
+    def open_session(
+        self, options: VerifyOptions, gpu: Gpu | None, thread: int | None = None
+    ) -> CudaSession:
+        """`thread`: of the verification that it is for, where that is not the caller's."""
         timeout_s, arch = options.build_timeout_s or BUILD_TIMEOUT_S, self.arch_for(options)
 
         def build(sources: SourceSet) -> Build:
@@ -369,7 +372,7 @@ class CudaTarget:
         else:
             spec = self.gpu_spec(max(options.memory_mb, _CANDIDATE_MEMORY_MB))
             spec = replace(spec, read_only=(*readable, "/sys"))
-            gpu.enter()
+            gpu.enter(thread)
         try:
             child = self._zygote.spawn(self.candidate_entry, spec, name="candidate")
         except BaseException:

@@ -32,7 +32,7 @@ from musaagent.tools.tolerance import ToleranceRule
 PRECISION = "float32 products in float32 (TF32 off) on both sides"
 _ROUNDS = 10
 _MOST_PER_ROUND = 10
-_ROUND_MS = 20.0
+_ROUND_MS = 10.0
 _WARM_UP = 5
 _CACHE_BYTES = 64 << 20
 _FLOOR_MARGIN = 0.9
