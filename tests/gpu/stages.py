@@ -94,7 +94,7 @@ def crashes(target: CudaTarget) -> dict[str, dict[str, Any]]:
 def honesty(target: CudaTarget) -> dict[str, dict[str, Any]]:
     """An honest kernel ten times, then every cheat beside its honest twin."""
     rows: dict[str, dict[str, Any]] = {"honest x10": again(target, HERE / "timing" / "honest.py")}
-    options = VerifyOptions(timeout_s=60.0, trials=5)
+    options = VerifyOptions(timeout_s=60.0, trials=5, baselines=("eager",))
     paths = sorted(
         (HERE / "timing").glob("*.py"), key=lambda p: (not p.stem.startswith("honest"), p)
     )
