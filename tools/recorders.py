@@ -17,6 +17,8 @@ FEW_ELEMENTS = 256
 """A few sizes or flags may be read back in forward; more is work that is done on the CPU."""
 
 _MANY_VALUES = "host.copy of more than a few values"
+_ANSWERS = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "allclose"})
+"""Operators that give Python a value: a bit is one as well, from which others can be found."""
 _COPIES = frozenset({"aten.clone.default", "aten._to_copy.default", "aten.copy_.default"})
 
 
@@ -84,7 +86,7 @@ def operator_recorder() -> Any:
             if name not in self.names:
                 self.names.append(name)
                 self.lines[name] = _line_in(CANDIDATE_FILE)
-            if name == "aten._local_scalar_dense.default":
+            if name.startswith("aten.") and name.split(".")[1] in _ANSWERS:
                 self._count_host_copy(1)
             result = func(*args, **(kwargs or {}))
             Places.follow((args, kwargs), result)
@@ -170,7 +172,7 @@ def _read_events(events: Iterable[Any], record: ThreadRecord) -> None:
         inside = part.start <= event.time_range.start <= part.end
         if inside and event.name == "aten::copy_":
             record.moved += math.prod(event.input_shapes[0])
-        values += inside and event.name == "aten::_local_scalar_dense"
+        values += inside and space == "aten" and operator in _ANSWERS
     if values > FEW_ELEMENTS:
         record.operators.append(_MANY_VALUES)
 
