@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from musaagent.tools.ptxas import base_name
 from musaagent.tools.results import KernelResources, Launch
+from musaagent.tools.sass import ADDRESS
 
 _WIDE = frozenset({"float32", "float64"})
 _FLOATS = _WIDE | {"float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "complex32"}
@@ -54,3 +55,17 @@ def launches_of(
     if exact or sum(base_name(r.kernel) == plain for r in kernels) != 1:
         return exact
     return [launch for launch in launches if base_name(launch.kernel) == plain]
+
+
+def pointer_flags(resources: Iterable[KernelResources], launches: Sequence[Launch]) -> list[str]:
+    """`calls: kernel k calls functions by their address (...)`, for launched kernels.
+
+    On the host an address leads to host code just as well (exploits 1 and 4).
+    """
+    kernels = list(resources)
+    return [
+        f"calls: kernel {r.kernel} calls functions by their address"
+        f" ({', '.join(r.arithmetic[ADDRESS])}): whose they are was not seen"
+        for r in kernels
+        if ADDRESS in r.arithmetic and launches_of(r.kernel, kernels, launches)
+    ]

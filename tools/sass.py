@@ -34,6 +34,7 @@ _TENSOR_CORES = {
 _HALF_UNITS = frozenset({"HADD2", "HMUL2", "HFMA2", "HMNMX2", "HSET2", "HSETP2"})
 _DOUBLE_UNITS = frozenset({"DADD", "DMUL", "DFMA", "DSETP"})
 _CONVERSIONS = frozenset({"F2F", "F2FP", "I2F", "F2I"})
+ADDRESS = "address"
 _REGISTER = re.compile(r"\bU?R\d+|\bc\[|\bcx\[|\bdesc\[")
 
 
@@ -94,7 +95,8 @@ def _runs(path: Path) -> bool:
 
 
 Arithmetic = dict[str, tuple[str, ...]]
-"""Kind (`half`, `bfloat16`, `tf32`, `fp8`, `int8`, `double`, `approximate`) to instructions."""
+"""Kind (`half`, `bfloat16`, `tf32`, `fp8`, `int8`, `double`, `approximate`) to instructions; and
+`address` to calls of functions by their address."""
 
 
 def parse_sass(text: str) -> dict[str, Arithmetic]:
@@ -117,6 +119,8 @@ def parse_sass(text: str) -> dict[str, Arithmetic]:
 def kind_of(name: str, operands: str = "") -> str:
     """What an instruction computes in; '' for float32, integers, and all that moves or jumps."""
     unit, *types = name.split(".")
+    if unit == "CALL":  # CALL.ABS is of the device's own printf, malloc and assert
+        return ADDRESS if "REL" in types and _REGISTER.search(operands) else ""
     if unit in _TENSOR_CORES:
         return _narrow(types) or _TENSOR_CORES[unit]
     if unit == "MUFU":

@@ -22,7 +22,7 @@ from musaagent.tools.gathered import Run, join_real_compile
 from musaagent.tools.judge import explain
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.own_sizes import OwnLaunches, own_launches, plain_names
-from musaagent.tools.precision import precision_flags
+from musaagent.tools.precision import pointer_flags, precision_flags
 from musaagent.tools.probes import reach_probes, work_probes
 from musaagent.tools.reference_session import ReferenceSession
 from musaagent.tools.registers import register_flags
@@ -152,6 +152,8 @@ def _judge_session(
     if run.build is not None:
         run.flags.extend(precision_flags(run.build.resources, run.launches, run.dtypes))
         run.flags.extend(register_flags(run.build.resources, run.launches))
+        if case.bench.runs_dry:  # on a card an address of the host's is a fault
+            run.flags.extend(pointer_flags(run.build.resources, run.launches))
     verdict = decide(run)
     if verdict is None:
         run.passed_plain = True

@@ -110,6 +110,10 @@ def runtime_commands(compiler: Compiler, headers: Path, files: Sequence[Path]) -
     return [*compiles, [*link, f"-Wl,-soname,{RUNTIME_NAME}", "-Wl,-z,defs", "-ldl"]]
 
 
+_PRINTS = tuple(f"-Wl,--wrap={name}" for name in ("printf", "puts", "putchar"))
+"""What kernels print is counted (runtime/prints.cpp)."""
+
+
 @dataclass(frozen=True)
 class BuildScript:
     """A shell script that compiles all units side by side and links them; outputs by unit."""
@@ -164,7 +168,7 @@ def build_script(
 def _link_flags(folders: Folders, level: Level, torch: TorchHeaders | None) -> list[str]:
     runtime = str(folders.runtime / RUNTIME_NAME)
     if level == "thin" or torch is None:
-        return [runtime, "-Wl,-z,defs"]
+        return [runtime, "-Wl,-z,defs", *_PRINTS]
     flags = [f"-L{torch.libraries}", "-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10"]
     # Torch's come first: our runtime has functions of the same names, for thin tensors.
-    return [*flags, runtime, f"-Wl,-rpath,{torch.libraries}"]
+    return [*flags, runtime, f"-Wl,-rpath,{torch.libraries}", *_PRINTS]

@@ -16,6 +16,7 @@
 #include <mutex>
 
 #include "faults.h"
+#include "functions.h"
 #include "host_access.h"
 #include "modules.h"
 #include "musahost/abi.h"
@@ -259,6 +260,9 @@ std::string host_tensor_at(const void* address) {
 std::string host_memory_at(const void* address) {
   const auto at = reinterpret_cast<uintptr_t>(address);
   if (!guarding || !refusing || at < kPage || in_arena(device(), address)) return "";
+  if (is_code(at)) {
+    return is_known_function(at) ? "" : "a function of host code (a __device__ variable has the device's)";
+  }
   if (const Region* region = global_region(at, 1)) {
     if (region->kind == RegionKind::kTensor || is_known_symbol(at)) return "";
     return name_of(*region) + ", by its address in host code (cudaGetSymbolAddress() has the device's)";
@@ -412,6 +416,7 @@ void musahost_copy(void* to, const void* from, size_t bytes) {
 void musahost_copy_from_symbol(void* to, const void* from, size_t bytes) {
   void* const to_alias = musahost_device_alias(to);
   if (to_alias == to) host_bytes += bytes;
+  note_functions(from, bytes);
   const Lent target(to_alias);
   memmove(to_alias, from, bytes);
 }

@@ -143,6 +143,19 @@ void refresh_modules() {
   modules().clear();
 }
 
+bool is_code(uintptr_t address) {
+  return dl_iterate_phdr(
+      [](dl_phdr_info* info, size_t, void* wanted) {
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          const ElfW(Phdr)& header = info->dlpi_phdr[i];
+          const uintptr_t inside = *static_cast<uintptr_t*>(wanted) - info->dlpi_addr - header.p_vaddr;
+          if (header.p_type == PT_LOAD && header.p_flags & PF_X && inside < header.p_memsz) return 1;
+        }
+        return 0;
+      },
+      &address);
+}
+
 bool is_mapped(uintptr_t address) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   unsigned char resident;

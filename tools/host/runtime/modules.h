@@ -15,6 +15,8 @@ const Region* nearest_variable(uintptr_t address);
 bool is_candidate(const void* address);
 // Looks modules up anew if a library has been loaded or unloaded since.
 void refresh_modules();
+// Whether a loaded library has code there.
+bool is_code(uintptr_t address);
 // Whether anything is mapped at the address.
 bool is_mapped(uintptr_t address);
 

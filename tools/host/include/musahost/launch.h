@@ -40,7 +40,7 @@ extern "C" {
 extern __attribute__((weak, visibility("hidden"))) char __start_musahost_managed[], __stop_musahost_managed[];
 }
 
-// The address that an argument is; null where it is no pointer to an object.
+// The address that an argument is; null where it is no pointer.
 template <class T>
 const void* pointer_of(const T&) {
   return nullptr;
@@ -51,7 +51,7 @@ const void* pointer_of(T* const& argument) {
     const auto at = const_cast<const void*>(static_cast<const volatile void*>(argument));
     return at >= __start_musahost_managed && at < __stop_musahost_managed ? nullptr : at;
   } else {
-    return nullptr;  // of a function
+    return reinterpret_cast<const void*>(argument);  // of a function
   }
 }
 
