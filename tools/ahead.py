@@ -13,6 +13,7 @@ class Ahead:
     def __init__(self, case: Case) -> None:
         self._case = case
         self._opening: Future[CandidateSession] | None = None
+        self._kept: list[CandidateSession] = []
 
     def start(self) -> None:
         """Open it behind the caller's back; a second call does nothing."""
@@ -26,8 +27,15 @@ class Ahead:
             return self._open()
         return opening.result()
 
+    def replacement(self) -> CandidateSession:
+        """As `take`, for a process that was lost; it is closed with all that is here."""
+        self._kept.append(self.take())
+        return self._kept[-1]
+
     def close(self) -> None:
         """What nobody took is closed as soon as it is open."""
+        for session in self._kept:
+            session.close()
         opening, self._opening = self._opening, None
         if opening is not None and not opening.cancel():
             opening.add_done_callback(_close)

@@ -55,7 +55,7 @@ _CPP_WORK = re.compile(
     r"|group_norm|gelu|relu|sigmoid|tanh|sum|mean|max|min|exp|einsum|cross_entropy_loss"
     r"|scaled_dot_product_attention)\s*\("
 )
-_OURS = re.compile(r"\bmusa(?:host_\w+|cuda_\w+|agent\.tools)")
+_OURS = re.compile(r"\bmusa(?:host_\w+|cuda_\w+|agent\.tools)|\b__(?:wrap|real)_\w+")
 _CATCH = re.compile(r"\bcatch\s*\(")
 
 

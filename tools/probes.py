@@ -44,8 +44,8 @@ STRESS = {
 }
 _MAY_REFUSE = frozenset({"views", "offset", f"{ODD} sizes"})
 """A kernel may refuse a layout or a size, as long as it says so."""
-_MOST_ELEMENTS = 1 << 22
-_TELLING = ("spikes", "dips", "negative", "fixed", "heavy", "large")
+MOST_ELEMENTS = 1 << 22
+TELLING = ("spikes", "dips", "negative", "fixed", "heavy", "large")
 """Tried at the sizes of the trials as well: what these do not show is rare."""
 _ALONG = ("spikes", "dips", "heavy")
 """Tried at the task's own size of one dimension: what is left out of a long sum shows."""
@@ -171,7 +171,7 @@ def _trial(name: str, judgement: Judgement) -> Trial:
     return Trial(name=name, passed=judgement.ok, worst=min(judgement.worst, 1e308))
 
 
-_LATER = "weights that are loaded later"
+LATER = "weights that are loaded later"
 
 
 @dataclass
@@ -271,7 +271,7 @@ class Lanes:
         What goes another way at smaller sizes, or after some calls, goes the way of the trials.
         """
         first, _ = self.order()
-        if _elements(reference) > _MOST_ELEMENTS:
+        if elements_of(reference) > MOST_ELEMENTS:
             first = first[:_FEW_LANES]
         steps = [partial(self.stress, reference, first), partial(self.weights, reference)]
         for step in self.draw.sample(steps, len(steps)):
@@ -280,8 +280,8 @@ class Lanes:
     def order(self) -> tuple[list[str], list[str]]:
         """The most telling lanes and the rest, in no order that a candidate knows."""
         last = ["minus_infinity", "offset"]
-        rest = [name for name in STRESS if name not in (*_TELLING, *last)]
-        first = self.draw.sample(_TELLING, len(_TELLING))
+        rest = [name for name in STRESS if name not in (*TELLING, *last)]
+        first = self.draw.sample(TELLING, len(TELLING))
         return first, [*self.draw.sample(rest, len(rest)), *last]
 
     def _tried(self, name: str) -> bool:
@@ -301,13 +301,13 @@ class Lanes:
             answer, _ = self.session.request(header, sent.blobs, doing="load other weights")
         except CandidateFailure as failure:
             self._recover(failure)
-            self._flag(_LATER, failure.message)
+            self._flag(LATER, failure.message)
             return
         if answer.get("loaded"):
-            self._flag(_LATER, self.problem("other weights", reference, Ask()))
+            self._flag(LATER, self.problem("other weights", reference, Ask()))
         elif not any(flag.startswith("weights: differs") for flag in self.run.flags):
             problem = "its state_dict takes no other weights: it has none of those names and shapes"
-            self._flag(_LATER, problem)
+            self._flag(LATER, problem)
         self.ready = None
 
     def _flag(self, words: str, problem: str) -> None:
@@ -370,7 +370,7 @@ def reach_probes(
 
 
 def _reach(case: Case, lanes: Lanes, reference: ReferenceSession) -> Verdict | None:
-    large = bool(reference.overrides) or _elements(reference) > _MOST_ELEMENTS
+    large = bool(reference.overrides) or elements_of(reference) > MOST_ELEMENTS
     if large:
         lanes.as_in_trials(reference)
     small = case.bench.reference(case.task, "check") if large else reference
@@ -380,7 +380,7 @@ def _reach(case: Case, lanes: Lanes, reference: ReferenceSession) -> Verdict | N
         if problem:
             shapes = ", ".join(small.shapes)
             lanes.run.flags.append(f"specialised: at smaller sizes ({shapes}): {problem}")
-        elif _elements(small) <= _MOST_ELEMENTS:
+        elif elements_of(small) <= MOST_ELEMENTS:
             lanes.weights(small)
             lanes.stress(small, itertools.chain(*lanes.order()))
     finally:
@@ -389,7 +389,7 @@ def _reach(case: Case, lanes: Lanes, reference: ReferenceSession) -> Verdict | N
     return lanes.sizes()
 
 
-def _elements(reference: ReferenceSession) -> int:
+def elements_of(reference: ReferenceSession) -> int:
     """Of all inputs, read off `float32[64, 1000]`."""
     shapes = [s.partition("[")[2].rstrip("]") for s in reference.shapes]
     return sum(int(np.prod([int(n) for n in s.split(",") if n.strip()])) for s in shapes)

@@ -15,11 +15,13 @@ from dataclasses import replace
 
 from musaagent.errors import SandboxLost
 from musaagent.tools.ahead import Ahead
+from musaagent.tools.among_trials import AmongTrials
 from musaagent.tools.audit import audit
 from musaagent.tools.candidate import Candidate, parse_problem
 from musaagent.tools.checked import checked_run, name_the_cause, watch
 from musaagent.tools.gathered import Run, join_real_compile
 from musaagent.tools.judge import explain
+from musaagent.tools.macros import asked_macros
 from musaagent.tools.nvcc import RealCompile
 from musaagent.tools.own_sizes import OwnLaunches, own_launches, plain_names
 from musaagent.tools.precision import pointer_flags, precision_flags
@@ -64,20 +66,26 @@ def _verify(bench: Workbench, task: Task, candidate: Candidate, options: VerifyO
     problem = parse_problem(candidate.source)
     if problem is not None:
         return run.verdict(Status.EXTRACTION_ERROR, problem)
-    run.flags.extend(audit(candidate.source))
+    run.flags.extend(_tripwires(bench, candidate))
     case = Case(bench, task, candidate, options)
     verdict = _judge(case, run, "run")
     doubtful = verdict.status in (Status.MISMATCH, Status.RUNTIME_ERROR)
     if not (doubtful and run.resized) or run.passed_plain:
         return verdict
     again = Run(target=bench.name, seed=seed)
-    again.flags.extend(audit(candidate.source))
+    again.flags.extend(_tripwires(bench, candidate))
     few = replace(options, trials=min(options.trials, 2))
     larger = _judge(replace(case, options=few), again, "large")
     if again.resized or larger.status is not Status.PASSED:
         return verdict
     flag = f"specialised: at the smaller sizes {', '.join(run.shapes)} it fails: {verdict.message}"
     return larger.model_copy(update={"flags": (*larger.flags, flag)})
+
+
+def _tripwires(bench: Workbench, candidate: Candidate) -> tuple[str, ...]:
+    """What runs dry is no GPU, so that a text can tell it from one."""
+    found = audit(candidate.source)
+    return (*found, *asked_macros(candidate.source)) if bench.runs_dry else found
 
 
 def _judge(case: Case, run: Run, scale: str) -> Verdict:
@@ -144,7 +152,7 @@ def _judge_session(
     if run.scale == "large" and run.resized:
         return run.verdict(Status.INFRA_ERROR, "the task's own sizes are too large to be run here")
     draw = random.Random(run.seed)  # seeds exist only after the candidate was imported
-    _run_trials(run, session, reference, case, draw, ahead)
+    session = _run_trials(run, session, reference, case, draw, ahead)
     with run.phase("real_compile"):
         refused = join_real_compile(run, [c.result() for c in compiles])
     if refused is not None:
@@ -212,18 +220,22 @@ def _run_trials(
     case: Case,
     draw: random.Random,
     ahead: Ahead,
-) -> None:
+) -> CandidateSession:
     """Trials share one instance, with inputs overwritten in place; the last two get new weights.
 
     Where the target can, operators are recorded in all threads, in each of them: a candidate can
-    tell whether they are. Exploits 1, 2, 12, 13, 16 to 18, 21 to 25, 40 and 47 to 49 end here.
+    tell whether they are. Exploits 1, 2, 12, 13, 16 to 18, 21 to 25, 40 and 47 to 49 end here. The
+    session that is given back is another where inputs among the trials ended the first.
     """
     options = case.options
     deep = "every_thread" in case.bench.modes
+    among = AmongTrials(case, run, reference, draw, ahead)
+    ready: CandidateSession | None = None
     for index in range(options.trials):
-        fresh = index == 0 or index >= max(options.trials - 2, 1)
+        fresh = session is not ready or index >= max(options.trials - 2, 1)
         if fresh:
             construct(run, session, reference, draw.getrandbits(48))
+            ready = session
         ask = Ask(
             order=(0, 1, 2)[index % 3], every_thread=deep and (index > 0 or case.bench.runs_dry)
         )
@@ -237,6 +249,8 @@ def _run_trials(
         run.judgement = judgement if not judgement.ok else run.judgement.joined(judgement)
         run.flags.extend(judgement.flags)
         if not judgement.ok:
-            return
+            return session
         if options.probes and run.scale != "large":
             ahead.start()  # most that fail do so at once
+        session = among.follow(index, session)
+    return session
