@@ -16,7 +16,7 @@ from musaagent.errors import InfraError, TaskError
 from musaagent.tools.ahead import Ahead
 from musaagent.tools.compare import compare_all
 from musaagent.tools.gathered import Run
-from musaagent.tools.judge import Judgement, defined, void_outputs
+from musaagent.tools.judge import Judgement, decisive, defined, void_outputs
 from musaagent.tools.lanes import LANES, ODD, OWN
 from musaagent.tools.own_sizes import plain_names
 from musaagent.tools.reference_session import Expected, ReferenceSession
@@ -235,9 +235,14 @@ class Lanes:
         return self.session
 
     def _recover(self, failure: CandidateFailure) -> None:
-        """An exception leaves the process as it was; after anything else it is of no use."""
+        """An exception leaves the process as it was; after anything else it is of no use.
+
+        A device that failed refuses what comes next, and a finding would be told of the next lane.
+        """
         self.ready = None
-        if not failure.raised:
+        found = self.session.evidence.findings if self.session is not None else []
+        failed = any(map(decisive, found)) or "CUDA error" in failure.message
+        if failed or not failure.raised:
             self.session = None
             self.lost += 1
 

@@ -117,6 +117,8 @@ def test_constants_are_no_arithmetic_and_tensor_cores_are_told_apart() -> None:
     assert kind_of("IMMA.16816.S8.S8", " R4, R2.ROW, R6.COL, RZ ") == "int8"
     assert kind_of("DMMA.8x8x4", " R4, R4, R6, RZ ") == "double"
     assert kind_of("FFMA", " R4, R4, R6, RZ ") == ""
+    assert kind_of("CALL.REL.NOINC", " R6 0x0 ") == "address"
+    assert kind_of("CALL.REL.NOINC", " 0x270 ") == kind_of("CALL.ABS.NOINC", " R10 ") == ""
 
 
 def kernel(name: str, **kinds: tuple[str, ...]) -> KernelResources:
