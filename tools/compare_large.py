@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from musaagent.tools.results import OutputError
-from musaagent.tools.tolerance import ToleranceRule
+from musaagent.tools.tolerance import ToleranceRule, far_counts
 
 LARGE = 1 << 18
 """From so many elements on it is worth it."""
@@ -27,6 +27,7 @@ class Sizes:
     rms: float
     nonzero: int
     rms_of_nonzero: float
+    peak: float = 0.0
 
 
 def pieces(*arrays: Array) -> Iterator[tuple[Array, ...]]:
@@ -51,7 +52,7 @@ def sizes_of(native: Array, exact: Array) -> Sizes | None:
         return Sizes(own, 0.0, 0, 0.0)
     squares = sum(float(np.square(truth / peak).sum()) for (truth,) in pieces(exact))
     rms = peak * float(np.sqrt(squares / exact.size))
-    return Sizes(own, rms, nonzero, peak * float(np.sqrt(squares / nonzero)))
+    return Sizes(own, rms, nonzero, peak * float(np.sqrt(squares / nonzero)), peak)
 
 
 def near(
@@ -68,12 +69,14 @@ def near(
     limit = rule.part_limit(dtype, sizes.rms_of_nonzero)
     worst = total = relative = ratio = tolerance = 0.0
     small = 0
+    far = np.zeros(3, np.int64)
     with np.errstate(invalid="ignore", over="ignore"):
         for have, truth in pieces(got, exact):
             error, size = np.abs(have - truth), np.abs(truth)
             allowed = rule.allowed(dtype, truth, sizes.own, sizes.rms)
             if not (error <= allowed).all():
                 return None
+            far += far_counts(size, sizes.peak)
             small += int(np.count_nonzero((size < limit) & (size > 0)))
             place = int(error.argmax())
             if error[place] > worst or not tolerance:
@@ -81,7 +84,7 @@ def near(
             total += float(error.sum())
             relative = max(relative, float((error / np.maximum(size, 1e-30)).max()))
             ratio = max(ratio, float((error / np.maximum(allowed, 1e-300)).max()))
-    if small >= rule.least_part(sizes.nonzero):
+    if small >= rule.least_part(sizes.nonzero) or rule.has_far(*far.tolist()):
         return None
     error_of_all = OutputError(
         output=name,

@@ -49,6 +49,8 @@ _PART_SIZE, _PART_SHARE, _PART_LEAST = 0.01, 0.1, 16
 """A part: so much below the root mean square, this share of what is not zero, and so many. Sums
 that happen to be near zero are about a hundredth of an output."""
 _PART_ROUNDINGS = 4.0
+_FAR, _FAR_LIKE = 1e3, 0.999
+"""What stands for nothing (the -1e9 of a mask) is alike, and so many times larger than the rest."""
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,12 @@ class ToleranceRule:
         """Fewer elements are no part; `nonzero` is how many are not zero at all."""
         return max(_PART_LEAST, int(_PART_SHARE * nonzero))
 
+    def has_far(self, far: int, rest: int, between: int) -> bool:
+        """Whether an output is made of a far value and of others, by how many elements there are:
+        near the largest, far below it but not zero, and in between.
+        """
+        return self.atol is None and far > 1 and rest >= _PART_LEAST and not between
+
     def allowed_by_parts(
         self,
         dtype: str,
@@ -113,12 +121,20 @@ class ToleranceRule:
 
         Where many elements are far below the root mean square (a product that decays, one column
         that outweighs the rest), a tolerance made for the large ones eats them whole. They are
-        judged as an output of their own, never closer than a few roundings of the whole. `whole`:
+        judged as an output of their own, never closer than a few roundings of the whole; beside a
+        value that stands for nothing they are one without it, as no sum has both. `whole`:
         largest own error and root mean square, where `expected` is a sample of an output.
         """
         largest, rms_of_whole = whole or (float(own.max()) if own.size else 0.0, None)
         allowed = self.allowed(dtype, expected, largest, rms_of_whole)
         size = np.abs(expected).astype(np.float64)
+        peak = float(size.max(initial=0.0, where=np.isfinite(size)))
+        counts = far_counts(size, peak)
+        if peak and dtype in _ROUNDING and self.has_far(*counts):
+            rest = size <= peak / _FAR
+            alone = self.allowed_by_parts(dtype, expected[rest], own[rest])
+            allowed[rest] = np.minimum(allowed[rest], alone)
+            return allowed
         part = np.isfinite(size) & (size > 0)
         least = self.least_part(int(part.sum()))
         if int(part.sum()) < least:
@@ -133,6 +149,14 @@ class ToleranceRule:
             inside = self.allowed(dtype, expected[part], float(own[part].max()))
             allowed[part] = np.minimum(allowed[part], inside + floor)
         return allowed
+
+
+def far_counts(size: np.ndarray, peak: float) -> tuple[int, int, int]:
+    """Of absolute values, finite ones: near the peak, far below it but not zero, in between."""
+    finite = int(np.isfinite(size).sum())
+    far = int(((size >= _FAR_LIKE * peak) & np.isfinite(size)).sum())
+    low = int((size <= peak / _FAR).sum())
+    return far, low - int((size == 0).sum()), finite - far - low
 
 
 def root_mean_square(values: np.ndarray) -> float:

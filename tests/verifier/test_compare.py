@@ -132,6 +132,21 @@ def test_integers_that_float64_does_not_hold_are_exact_beside_a_float_output() -
     assert compare_all([own], [native], [wanted], ToleranceRule()).kind == MismatchKind.NUMERIC
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize(("count", "masked"), [(600, 200), (1 << 18, 1 << 17), (1 << 18, 258_000)])
+def test_beside_a_mask_s_value_the_rest_is_judged_alone(
+    draw: np.random.Generator, dtype: str, count: int, masked: int
+) -> None:
+    exact = draw.standard_normal(count)
+    exact[:masked] = -6e4
+    native = exact.astype(dtype)
+    half = native.copy()
+    half[-100:] = 0
+    values = [Value("output 0", dtype, array) for array in (native, half)]
+    judged = [compare_all([v], values[:1], [exact], ToleranceRule()).kind for v in values]
+    assert judged == [None, MismatchKind.NUMERIC]
+
+
 @pytest.mark.parametrize(
     ("spoil", "words"),
     [
