@@ -17,7 +17,7 @@ FEW_ELEMENTS = 256
 """A few sizes or flags may be read back in forward; more is work that is done on the CPU."""
 
 _MANY_VALUES = "host.copy of more than a few values"
-_ANSWERS = frozenset({"_local_scalar_dense", "equal", "is_nonzero", "allclose"})
+_ANSWERS = frozenset({"_local_scalar_dense", "equal"})
 """Operators that give Python a value: a bit is one as well, from which others can be found."""
 _COPIES = frozenset({"aten.clone.default", "aten._to_copy.default", "aten.copy_.default"})
 
