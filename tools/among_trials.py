@@ -50,6 +50,10 @@ class AmongTrials:
 
     def follow(self, trial: int, session: CandidateSession) -> CandidateSession:
         """The session to go on with: another one, not constructed, where a lane ended this one."""
+        with self.run.phase("among_trials"):
+            return self._follow(trial, session)
+
+    def _follow(self, trial: int, session: CandidateSession) -> CandidateSession:
         for name in self.after.get(trial, ()):
             found = len(session.evidence.findings)
             try:

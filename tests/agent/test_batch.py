@@ -68,8 +68,8 @@ def test_a_half_written_line_is_cut_off(tmp_path: Path) -> None:
 class Remembers(HostTarget):
     """The host target; which tasks are held, and how many at most."""
 
-    def __init__(self, cache: Path) -> None:
-        super().__init__(cache, compile_for_gpu=False)
+    def __init__(self) -> None:
+        super().__init__(compile_for_gpu=False)
         self.held: set[str] = set()
         self.most = 0
 
@@ -96,7 +96,7 @@ def test_a_task_is_forgotten_with_its_last_row(tmp_path: Path) -> None:
     manifest = tmp_path / "manifest.jsonl"
     manifest.write_text("\n".join(rows) + "\n")
     options = VerifyOptions(trials=1, probes=False)
-    with Remembers(tmp_path / "cache") as target:
+    with Remembers() as target:
         counts = verify_batch(manifest, tmp_path / "out.jsonl", target, options, jobs=1)
         assert counts == {"illegal": 4, "infra_error": 1}
         assert target.held == set()
