@@ -58,6 +58,8 @@ def _way_on(chosen: argparse.Namespace) -> str:
             return f"; go on with: musaagent resume {run}" if kept else ""
         case "eval" | "collect":
             return "; the same command goes on"
+        case "verify" if chosen.batch:
+            return "; the same command goes on"
     return ""
 
 

@@ -155,3 +155,37 @@ def test_eval_prints_its_table(folder: Path) -> None:
     shown = musaagent("eval", "--out", "run", "--table", cwd=folder)
     assert shown.stdout == done.stdout
     assert musaagent("show", "run", cwd=folder).stdout == done.stdout
+
+
+def test_interrupted_batch_goes_on_with_the_same_command(folder: Path) -> None:
+    """SIGINT to the whole group, as a terminal sends it, after the first row."""
+    rows = [{"id": f"{i}", "task": "relu2.py", "candidate": "wrong.py"} for i in range(12)]
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ("verify", "--batch", "rows.jsonl", "--out", "out.jsonl", "--jobs", "1")
+    out = folder / "out.jsonl"
+    with subprocess.Popen(
+        [sys.executable, "-m", "musaagent", *words],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as process:
+        deadline = time.monotonic() + 300
+        while not (out.exists() and out.read_bytes().count(b"\n")):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        os.killpg(process.pid, signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == 130, said
+    assert "interrupted; the same command goes on" in said
+    assert "Traceback" not in said
+    kept = out.read_bytes()
+    assert kept.count(b"\n") < 12
+    done = musaagent(*words, cwd=folder)
+    assert done.returncode == 1, done.stderr
+    assert out.read_bytes().startswith(kept)
+    results = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(r["id"] for r in results) == sorted(row["id"] for row in rows)
+    assert {r["status"] for r in results} == {"mismatch"}
